@@ -1,0 +1,33 @@
+"""Extreme multi-label classification when labels are many, rare and partly missing.
+
+The public names of longtail. They are imported when they are first used, so `import longtail` stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Predictions": "longtail.core.predictions",
+    "Estimator": "longtail.core.estimator",
+    "Popularity": "longtail.core.popularity",
+    "load_model": "longtail.core.model",
+    "save_model": "longtail.core.model",
+    "errors": "longtail.errors",
+}
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'longtail' has no attribute {name!r}")
+    module = importlib.import_module(_HOME[name])
+    return module if name == "errors" else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""The estimator contract, predictions, model directories: what every other room stands on."""

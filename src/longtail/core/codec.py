@@ -1,0 +1,52 @@
+"""Constructor parameters as JSON and back, nested estimators and weightings included; never by pickling."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from longtail.core import registry
+from longtail.errors import ModelError, ParameterError
+
+_CLASS = "$class"
+
+
+def encode(value: Any) -> Any:
+    """A parameter value as JSON: numbers, strings, lists, dicts, and registered objects by name and parameters."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [encode(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): encode(item) for key, item in value.items()}
+    return {_CLASS: registry.name_of(type(value)), "params": {k: encode(v) for k, v in parameters(value).items()}}
+
+
+def parameters(value: Any) -> dict[str, Any]:
+    """The constructor parameters of an estimator or of a dataclass."""
+    if isinstance(value, BaseEstimator):
+        return dict(value.get_params(deep=False))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+    raise ParameterError(f"a parameter of type {type(value).__name__} cannot be saved")
+
+
+def decode(value: Any) -> Any:
+    if isinstance(value, list):
+        return [decode(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if _CLASS not in value:
+        return {key: decode(item) for key, item in value.items()}
+    try:
+        cls = registry.named_class(value[_CLASS])
+        return cls(**{key: decode(item) for key, item in value["params"].items()})
+    except (KeyError, TypeError, ParameterError) as error:
+        raise ModelError(f"the manifest's parameters cannot be read: {error}") from error

@@ -1,0 +1,100 @@
+"""Turning what callers pass into the two shapes that models work on: CSR float32 features, CSR label indicators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from longtail.errors import DataError, ParameterError
+
+
+def check_features(X: Any, *, n_features: int | None = None) -> sparse.csr_matrix:
+    """X as CSR float32 with sorted int32 indices; no copy where it is that already."""
+    if sparse.issparse(X):
+        matrix = sparse.csr_matrix(X, dtype=np.float32)
+    else:
+        dense = _dense(X)
+        matrix = sparse.csr_matrix(dense, dtype=np.float32)
+    # Indices of int64 (SciPy makes them for large or stacked matrices) are narrowed, so that kernels see one type.
+    if matrix.indices.dtype != np.int32:
+        matrix = sparse.csr_matrix(
+            (matrix.data, matrix.indices.astype(np.int32), matrix.indptr), shape=matrix.shape, copy=False
+        )
+    matrix = _canonical(matrix)
+    if not np.isfinite(matrix.data).all():
+        row = int(np.searchsorted(matrix.indptr, np.flatnonzero(~np.isfinite(matrix.data))[0], side="right")) - 1
+        raise DataError(f"the features of point {row} hold a NaN or infinite value")
+    if n_features is not None and matrix.shape[1] != n_features:
+        raise DataError(f"X has {matrix.shape[1]} features, but the model was fitted with {n_features}")
+    return matrix
+
+
+def _dense(X: Any) -> np.ndarray[Any, Any]:
+    try:
+        dense = np.asarray(X, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            "X must be a sparse matrix or a two-dimensional array of numbers; for texts wrap the model in TextPipeline"
+        ) from error
+    if dense.ndim != 2:
+        raise DataError(f"X must have two dimensions (points, features); it has {dense.ndim}")
+    return dense
+
+
+def _canonical(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+    if matrix.has_canonical_format:
+        return matrix
+    matrix = matrix.copy()  # never change what the caller passed
+    matrix.sum_duplicates()
+    return matrix
+
+
+def check_labels(Y: Any, *, n_points: int | None = None, n_labels: int | None = None) -> sparse.csr_matrix:
+    """Y as a CSR indicator matrix with float32 ones; takes sparse or dense 0/1 matrices, or lists of label ids."""
+    if sparse.issparse(Y):
+        matrix = sparse.csr_matrix(Y, dtype=np.float32)
+    elif isinstance(Y, np.ndarray) and Y.ndim == 2:
+        matrix = sparse.csr_matrix(Y.astype(np.float32))
+    else:
+        matrix = labels_from_lists(Y, n_labels=n_labels)
+    matrix = _canonical(matrix)
+    if matrix.data.size and not (matrix.data == 1).all():
+        if not (matrix.data == 0).any() or not np.isin(matrix.data, (0, 1)).all():
+            raise DataError("Y must hold only zeros and ones (a label is present or not)")
+        matrix = matrix.copy()
+        matrix.eliminate_zeros()
+    if n_points is not None and matrix.shape[0] != n_points:
+        raise DataError(f"X has {n_points} points, but Y has {matrix.shape[0]}")
+    if n_labels is not None and matrix.shape[1] != n_labels:
+        raise DataError(f"Y has {matrix.shape[1]} labels where {n_labels} are expected")
+    return matrix
+
+
+def labels_from_lists(lists: Iterable[Iterable[int]], *, n_labels: int | None = None) -> sparse.csr_matrix:
+    """An indicator matrix from one list of label ids a point; an id twice in a list counts once."""
+    try:
+        rows = [np.unique(np.fromiter(row, dtype=np.int64)) for row in lists]
+    except (TypeError, ValueError) as error:
+        raise DataError("Y must be an indicator matrix, or one list of label ids (integers) a point") from error
+    indices = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    if indices.size and indices.min() < 0:
+        raise DataError(f"label id {indices.min()} is negative")
+    width = (int(indices.max()) + 1 if indices.size else 0) if n_labels is None else n_labels
+    if indices.size and indices.max() >= width:
+        raise DataError(f"label id {indices.max()} is out of range: there are {width} labels")
+    indptr = np.concatenate([[0], np.cumsum([row.size for row in rows])]).astype(np.int32)
+    return sparse.csr_matrix(
+        (np.ones(indices.size, np.float32), indices.astype(np.int32), indptr), shape=(len(rows), width)
+    )
+
+
+def check_k(k: Any, n_labels: int) -> int:
+    """k as an int in 1..n_labels."""
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
+        raise ParameterError(f"k must be a whole number, not {k!r}")
+    if not 1 <= k <= n_labels:
+        raise ParameterError(f"k is {k}, but must lie between 1 and the number of labels, {n_labels}")
+    return int(k)

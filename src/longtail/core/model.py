@@ -1,0 +1,81 @@
+"""Saving and loading a fitted estimator as a directory."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from longtail.core import codec, store
+from longtail.core.estimator import Estimator
+from longtail.core.state import State
+from longtail.errors import ModelError
+
+KIND = "model"
+
+
+def save_model(model: Estimator, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a fitted estimator to the directory `path`, whole or not at all."""
+    encoded = codec.encode(model)
+    state = full_state(model)
+    header = {
+        "kind": KIND,
+        "format": 1,
+        "class": encoded["$class"],
+        "params": encoded["params"],
+        "label_names": model.label_names_,
+        "fingerprint": model.fingerprint_,
+        "versions": library_versions(),
+    }
+    store.write(path, header, state, overwrite=overwrite)
+
+
+def load_model(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
+    """The estimator saved at `path`, ready to predict; its arrays are mapped from the file.
+
+    verify: compare the array file with the checksum in the manifest (reads it once).
+    """
+    manifest, state = store.read(path, KIND, verify=verify)
+    try:
+        model = codec.decode({"$class": manifest["class"], "params": manifest["params"]})
+        if not isinstance(model, Estimator):
+            raise ModelError(f"{path}: {manifest['class']} is not an estimator")
+        restore(model, state)
+        model.label_names_, model.fingerprint_ = manifest["label_names"], manifest["fingerprint"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{path}: the manifest and the arrays do not fit together ({error!r})") from error
+    return model
+
+
+def full_state(model: Estimator) -> State:
+    """All that `restore` needs: what the contract fitted, and what the model learned."""
+    model._check_fitted()
+    state = State({"n_points": model.n_points_}, {"label_counts": model.label_counts_})
+    if model.input_kind == "features":
+        state.values["n_features"] = model.n_features_in_
+    state.nest("learned", model._get_state())
+    return state
+
+
+def restore(model: Estimator, state: State) -> None:
+    """Make an unfitted estimator the fitted one that `full_state` described; wrappers use both for their parts."""
+    model.n_points_ = int(state.values["n_points"])
+    model.label_counts_ = np.asarray(state.arrays["label_counts"])
+    model.n_labels_ = int(model.label_counts_.shape[0])
+    if model.input_kind == "features":
+        model.n_features_in_ = int(state.values["n_features"])
+    model.label_names_, model.fingerprint_ = None, ""
+    model._set_state(state.part("learned"))
+
+
+def library_versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in ("longtail", "numpy", "scipy", "scikit-learn", "numba"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found

@@ -1,0 +1,30 @@
+"""The baseline that knows no features: every point gets the most frequent labels."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from longtail.core.estimator import Estimator
+from longtail.core.predictions import Predictions
+from longtail.core.run import Run
+from longtail.core.state import State
+
+
+class Popularity(Estimator):
+    """Predicts the same ranking for every point: labels by their number of training points (Jain et al. 2016, the
+    Popularity baseline of table 3). The score of a label is the share of training points that carry it.
+    """
+
+    def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
+        self.scores_ = (self.label_counts_ / self.n_points_).astype(np.float32)
+
+    def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
+        best = Predictions.from_dense(self.scores_[None, :], k)
+        return best[np.zeros(X.shape[0], dtype=np.intp)]
+
+    def _get_state(self) -> State:
+        return State(arrays={"scores": self.scores_})
+
+    def _set_state(self, state: State) -> None:
+        self.scores_ = state.arrays["scores"]

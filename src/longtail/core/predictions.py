@@ -1,0 +1,102 @@
+"""Ranked labels for a set of points: two arrays, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from longtail.core import topk
+from longtail.errors import DataError, ParameterError
+
+PAD_LABEL = -1
+PAD_SCORE = -np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """The k best labels of n points.
+
+    `labels` (n, k) int32, best first, ties by the lower label id; a row with fewer than k labels ends in -1.
+    `scores` (n, k) float32, falling along a row; -inf where the label is -1.
+    """
+
+    labels: NDArray[np.int32]
+    scores: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        labels = np.ascontiguousarray(self.labels, dtype=np.int32)
+        scores = np.ascontiguousarray(self.scores, dtype=np.float32)
+        if labels.ndim != 2 or labels.shape != scores.shape:
+            raise DataError(f"labels and scores must both be (points, k); got {labels.shape} and {scores.shape}")
+        if labels.size and labels.min() < PAD_LABEL:
+            raise DataError(f"a predicted label id is {labels.min()}; ids start at 0, and -1 pads a row")
+        if np.isnan(scores).any():
+            raise DataError("a predicted score is NaN")
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "scores", scores)
+
+    def __len__(self) -> int:
+        return int(self.labels.shape[0])
+
+    def __getitem__(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Predictions:
+        return Predictions(self.labels[rows], self.scores[rows])
+
+    @property
+    def k(self) -> int:
+        return int(self.labels.shape[1])
+
+    def top(self, k: int) -> Predictions:
+        """The same predictions cut to the first k columns."""
+        if not 1 <= k <= self.k:
+            raise ParameterError(f"k is {k}, but these predictions hold {self.k} labels a point")
+        return Predictions(self.labels[:, :k], self.scores[:, :k])
+
+    def rows(self, names: Sequence[str] | None = None) -> Iterator[list[tuple[Any, float]]]:
+        """For each point its (label, score) pairs, without the padding; labels by name where names are given."""
+        for labels, scores in zip(self.labels, self.scores, strict=True):
+            kept = labels >= 0
+            ids = labels[kept].tolist()
+            yield list(zip(ids if names is None else [names[i] for i in ids], scores[kept].tolist(), strict=True))
+
+    def to_csr(self, n_labels: int) -> sparse.csr_matrix:
+        """Scores as a sparse (n, n_labels) matrix; zeros are stored explicitly, so that no label is lost."""
+        kept = self.labels >= 0
+        if kept.any() and self.labels.max() >= n_labels:
+            raise ParameterError(f"n_labels is {n_labels}, but label {self.labels.max()} is predicted")
+        indptr = np.zeros(len(self) + 1, dtype=np.int64)
+        np.cumsum(kept.sum(axis=1), out=indptr[1:])
+        matrix = sparse.csr_matrix((self.scores[kept], self.labels[kept], indptr), shape=(len(self), n_labels))
+        matrix.sort_indices()
+        return matrix
+
+    @classmethod
+    def from_csr(cls, matrix: sparse.csr_matrix, k: int) -> Predictions:
+        """The k best stored entries of each row."""
+        matrix = sparse.csr_matrix(matrix)
+        labels, scores = empty_top(matrix.shape[0], k)
+        topk.top_of_sparse_rows(
+            matrix.indptr.astype(np.int64), matrix.indices, matrix.data.astype(np.float32), labels, scores
+        )
+        return cls(labels, scores)
+
+    @classmethod
+    def from_dense(cls, matrix: ArrayLike, k: int) -> Predictions:
+        """The k best columns of each row of an (n, L) array of scores."""
+        dense = np.ascontiguousarray(matrix, dtype=np.float32)
+        labels, scores = empty_top(dense.shape[0], k)
+        topk.top_of_dense_rows(dense, labels, scores)
+        return cls(labels, scores)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Predictions]) -> Predictions:
+        return cls(np.concatenate([p.labels for p in parts]), np.concatenate([p.scores for p in parts]))
+
+
+def empty_top(n_points: int, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Arrays for n predictions of k labels, filled with the padding."""
+    return np.full((n_points, k), PAD_LABEL, np.int32), np.full((n_points, k), PAD_SCORE, np.float32)

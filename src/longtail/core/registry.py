@@ -1,0 +1,73 @@
+"""Estimators and their parts by name: for the command line, recipes, and for what a manifest may name.
+
+Names point to classes as text, so that looking at the list imports nothing. Loading a model only ever makes classes
+that stand here: a manifest cannot ask for anything else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable
+
+from longtail.errors import ParameterError
+
+_ESTIMATORS = {
+    "popularity": "longtail.core.popularity:Popularity",
+    "dismec": "longtail.linear.dismec:DiSMEC",
+    "textpipeline": "longtail.features.pipeline:TextPipeline",
+}
+_PARTS = {
+    "textfeatures": "longtail.features.text:TextFeatures",
+    "propensitymodel": "longtail.objectives.propensity:PropensityModel",
+    "pw": "longtail.objectives.weighting:PW",
+    "pwcb": "longtail.objectives.weighting:PWcb",
+    "unbiased": "longtail.objectives.weighting:Unbiased",
+}
+
+
+def register_estimator(name: str, target: str) -> None:
+    """Add an estimator of your own: `register_estimator("mymodel", "my_package.module:MyModel")`."""
+    _ESTIMATORS[name] = target
+
+
+def estimator_names() -> list[str]:
+    return sorted(_ESTIMATORS)
+
+
+def estimator_class(name: str) -> type:
+    """The estimator class of this name, e.g. `"dismec"`."""
+    if name not in _ESTIMATORS:
+        raise ParameterError(unknown("model", name, _ESTIMATORS))
+    return _import(_ESTIMATORS[name])
+
+
+def named_class(name: str) -> type:
+    """The class of this name, estimator or part (weighting, features, ...)."""
+    targets = _ESTIMATORS | _PARTS
+    if name not in targets:
+        raise ParameterError(unknown("class", name, targets))
+    return _import(targets[name])
+
+
+def name_of(cls: type) -> str:
+    """The registered name of a class; an error if it has none."""
+    target = f"{cls.__module__}:{cls.__qualname__}"
+    for name, known in (_ESTIMATORS | _PARTS).items():
+        if known == target:
+            return name
+    raise ParameterError(f"{target} is not registered; call register_estimator(name, {target!r}) first")
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """'unknown model "dismek"; did you mean "dismec"? ...': one wording for every unknown name."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f'did you mean "{close[0]}"? ' if close else ""
+    return f'unknown {what} "{name}"; {hint}known: {", ".join(known)}'
+
+
+def _import(target: str) -> type:
+    module, _, qualname = target.partition(":")
+    found: type = getattr(importlib.import_module(module), qualname)
+    return found

@@ -1,0 +1,146 @@
+"""What a long piece of work is handed from outside: where to show progress, where to keep finished parts, threads.
+
+A model knows nothing of terminals, clusters or folders; it is handed a `Run` and uses what is in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from longtail.core.state import Array
+from longtail.errors import OutputError, ParameterError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Progress(Protocol):
+    """Where work reports how far it is; the command line shows it, a library caller sees nothing by default."""
+
+    def start(self, task: str, total: int) -> None: ...
+
+    def advance(self, amount: int = 1) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+class Silent:
+    """A Progress that shows nothing."""
+
+    def start(self, task: str, total: int) -> None: ...
+
+    def advance(self, amount: int = 1) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+class Checkpoint:
+    """Finished parts of one job in a folder, so that a killed job can go on: `get` what is there, `put` what is new.
+
+    The folder belongs to one job, told by its fingerprint (class, parameters, data): another job's parts are refused.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, resume: bool) -> None:
+        self.folder = Path(folder)
+        self.resume = resume
+
+    def open(self, job: dict[str, Any]) -> None:
+        """Bind the folder to a job; with `resume` parts of the same job are kept, else the folder starts empty."""
+        identity = json.dumps(job, sort_keys=True)
+        file = self.folder / "job.json"
+        if self.folder.exists():
+            if not file.is_file() and any(self.folder.iterdir()):
+                raise OutputError(f"{self.folder} is in the way: it is not a folder of unfinished work")
+            if self.resume and file.is_file() and file.read_text(encoding="utf-8") != identity:
+                raise OutputError(
+                    f"{self.folder} holds unfinished work with other data, parameters or versions; "
+                    "give the same ones, or start anew without --resume"
+                )
+            if not self.resume:
+                shutil.rmtree(self.folder)
+        self.folder.mkdir(exist_ok=True)
+        self._write(file, identity.encode())
+
+    def get(self, part: str) -> dict[str, Array] | None:
+        """The arrays of a finished part; None where it is not finished (or its file cannot be read)."""
+        file = self.folder / f"{part}.safetensors"
+        if not file.is_file():
+            return None
+        try:
+            return dict(safetensors.numpy.load_file(file))
+        except SafetensorError:
+            return None
+
+    def put(self, part: str, arrays: dict[str, Array]) -> None:
+        self._write(self.folder / f"{part}.safetensors", safetensors.numpy.save(arrays))
+
+    def clear(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _write(self, file: Path, content: bytes) -> None:
+        temporary = file.with_suffix(".tmp")
+        temporary.write_bytes(content)
+        os.replace(temporary, file)
+
+
+@dataclass
+class Run:
+    """Handed to `fit`: progress display, and the checkpoint of a job that may be resumed."""
+
+    progress: Progress = field(default_factory=Silent)
+    checkpoint: Checkpoint | None = None
+
+
+def fingerprint(*arrays: Array) -> str:
+    """A short digest of arrays' contents, dtypes and shapes."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:16]
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Threads to use for `n_jobs`: None or -1 means all cores that this process may run on."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs is None or n_jobs == -1:
+        return available
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs < 1:
+        raise ParameterError(f"n_jobs is {n_jobs!r}, but must be a whole number of threads, or -1 for all cores")
+    return int(n_jobs)
+
+
+def in_threads(work: Callable[[Item], Result], items: Iterable[Item], *, n_jobs: int | None = None) -> Iterator[Result]:
+    """Results of `work(item)` in the order of the items, computed by threads (kernels release the GIL).
+
+    At most twice as many items are under way as there are threads, so results do not pile up; an interrupt or an
+    error waits for the items under way and drops the rest.
+    """
+    threads = thread_count(n_jobs)
+    remaining = iter(items)
+    if threads == 1:
+        yield from map(work, remaining)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        queue: list[Future[Result]] = [pool.submit(work, item) for item in islice(remaining, 2 * threads)]
+        try:
+            while queue:
+                wait(queue[:1], return_when=FIRST_COMPLETED)
+                yield queue.pop(0).result()
+                queue.extend(pool.submit(work, item) for item in islice(remaining, 1))
+        finally:
+            for future in queue:
+                future.cancel()

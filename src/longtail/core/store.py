@@ -1,0 +1,170 @@
+"""A directory that holds a State: `manifest.json` and one safetensors file, written atomically and mapped when read.
+
+Models and converted datasets are both such directories. The manifest names its array file, with size and SHA-256, so
+it is the single thing that decides what the directory says: a new directory is written beside its place and renamed;
+an overwritten one gets its new array file first, and the manifest is replaced last. A reader never sees half of it,
+and a crash leaves what was there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from longtail.core.state import Array, State
+from longtail.errors import ModelError, OutputError
+
+MANIFEST = "manifest.json"
+_DTYPES = {
+    "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16, "F16": np.float16,
+    "U32": np.uint32, "I32": np.int32, "F32": np.float32, "U64": np.uint64, "I64": np.int64, "F64": np.float64,
+}  # fmt: skip
+
+
+def check_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """The path, if a new directory may be put there; asked before long work as well as before writing."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: the folder {path.parent} does not exist")
+    if path.is_dir() and not any(path.iterdir()):
+        return path
+    if not path.exists():
+        return path
+    if not (path / MANIFEST).is_file():
+        raise OutputError(f"{path} exists, is not empty and is none of ours; choose another place")
+    if not overwrite:
+        raise OutputError(f"{path} is not empty; choose another place, or overwrite it (--overwrite)")
+    return path
+
+
+def write(path: str | os.PathLike[str], header: dict[str, Any], state: State, *, overwrite: bool = False) -> Path:
+    """Write `header` (free fields, among them `kind`) and `state` to the directory `path`."""
+    path = check_free(path, overwrite=overwrite)
+    replaces = (path / MANIFEST).is_file()
+    target = path if replaces else path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    arrays_file = f"arrays-{secrets.token_hex(4)}.safetensors"
+    try:
+        target.mkdir(exist_ok=True)
+        size, digest = _write_arrays(target / arrays_file, state.arrays)
+        manifest = dict(header, state=state.values, arrays={"file": arrays_file, "bytes": size, "sha256": digest})
+        _write_synced(target / f"{arrays_file}.json", json.dumps(manifest, ensure_ascii=False, indent=1).encode())
+        os.replace(target / f"{arrays_file}.json", target / MANIFEST)
+        if not replaces:
+            os.rename(target, path)
+    except OSError as error:
+        raise OutputError(f"{path}: could not be written ({error.strerror or error})") from error
+    finally:
+        if target != path:
+            shutil.rmtree(target, ignore_errors=True)
+        else:
+            _remove_unnamed(path)
+    return path
+
+
+def _remove_unnamed(path: Path) -> None:
+    """Drop array files that the manifest does not name: the old one after a success, the new one after a failure."""
+    named = json.loads((path / MANIFEST).read_text(encoding="utf-8"))["arrays"]["file"]
+    for file in path.glob("arrays-*.safetensors*"):
+        if file.name != named:
+            file.unlink(missing_ok=True)
+
+
+def _write_arrays(file: Path, arrays: dict[str, Array]) -> tuple[int, str]:
+    safetensors.numpy.save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, file)
+    with open(file, "rb+") as handle:
+        os.fsync(handle.fileno())
+    return file.stat().st_size, sha256(file)
+
+
+def _write_synced(file: Path, content: bytes) -> None:
+    with open(file, "wb") as handle:
+        handle.write(content)
+        handle.flush()
+        os.fsync(handle.fileno())
+
+
+def sha256(file: Path) -> str:
+    with open(file, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def read(path: str | os.PathLike[str], kind: str, *, verify: bool = True) -> tuple[dict[str, Any], State]:
+    """The manifest and the state of a directory of this kind; arrays are mapped, not copied.
+
+    `verify=False` skips the checksum of the array file (one pass over it), for very large models.
+    """
+    path = Path(path)
+    manifest = read_manifest(path, kind)
+    try:
+        entry = manifest["arrays"]
+        file, size, digest = path / entry["file"], entry["bytes"], entry["sha256"]
+        values = manifest["state"]
+    except (KeyError, TypeError) as error:
+        raise ModelError(f"{path / MANIFEST}: the field {error} is missing or malformed") from error
+    if file.parent != path:
+        raise ModelError(f"{path / MANIFEST}: the array file {entry['file']!r} lies outside of the directory")
+    if not file.is_file():
+        raise ModelError(f"{file} is missing; restore it from a copy or make the {kind} again")
+    if file.stat().st_size != size or (verify and sha256(file) != digest):
+        raise ModelError(f"{file} was altered after it was written; restore it from a copy or make the {kind} again")
+    return manifest, State(values, _map_arrays(file))
+
+
+def read_manifest(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
+    path = Path(path)
+    if not path.is_dir():
+        raise ModelError(f"{path} is not a {kind} directory")
+    file = path / MANIFEST
+    if not file.is_file():
+        raise ModelError(f"{path} is not a {kind} directory: {MANIFEST} is missing")
+    try:
+        manifest = json.loads(file.read_bytes())
+        found, version = manifest["kind"], manifest["format"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ModelError(f"{file} was altered or is not ours ({error})") from error
+    if found != kind:
+        raise ModelError(f"{path} is a {found} directory, not a {kind} directory")
+    if version != 1:
+        raise ModelError(f"{path} has format {version}; this version of longtail reads format 1")
+    return dict(manifest)
+
+
+def kind_of(path: str | os.PathLike[str]) -> str | None:
+    """`"model"` or `"dataset"` for one of our directories, None for anything else."""
+    file = Path(path) / MANIFEST
+    if not file.is_file():
+        return None
+    try:
+        return str(json.loads(file.read_bytes())["kind"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _map_arrays(file: Path) -> dict[str, Array]:
+    # safetensors' own reader copies every tensor for NumPy; its format is simple enough to map: eight bytes of header
+    # length, a JSON header with dtype, shape and byte range of each tensor, then the bytes.
+    try:
+        with open(file, "rb") as handle:
+            (length,) = struct.unpack("<Q", handle.read(8))
+            header = json.loads(handle.read(length))
+        mapped = np.memmap(file, dtype=np.uint8, mode="r", offset=0)
+        body = mapped[8 + length :]
+        arrays: dict[str, Array] = {}
+        for name, entry in header.items():
+            if name == "__metadata__":
+                continue
+            start, end = entry["data_offsets"]
+            flat = body[start:end].view(np.ndarray).view(_DTYPES[entry["dtype"]])
+            arrays[name] = flat.reshape(entry["shape"])
+        return arrays
+    except (struct.error, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{file} is not a readable safetensors file ({error})") from error
