@@ -163,7 +163,7 @@ def _map_arrays(file: Path) -> dict[str, Array]:
             if name == "__metadata__":
                 continue
             start, end = entry["data_offsets"]
-            flat = body[start:end].view(np.ndarray).view(_DTYPES[entry["dtype"]])
+            flat: Array = body[start:end].view(np.ndarray).view(_DTYPES[entry["dtype"]])
             arrays[name] = flat.reshape(entry["shape"])
         return arrays
     except (struct.error, ValueError, KeyError, TypeError) as error:
