@@ -12,6 +12,7 @@ from longtail.core import registry
 from longtail.errors import ModelError, ParameterError
 
 _CLASS = "$class"
+_TUPLE = "$tuple"
 
 
 def encode(value: Any) -> Any:
@@ -22,7 +23,9 @@ def encode(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, tuple):  # JSON knows only lists, and some parameters (ngram_range) must stay tuples
+        return {_TUPLE: [encode(item) for item in value]}
+    if isinstance(value, list):
         return [encode(item) for item in value]
     if isinstance(value, dict):
         return {str(key): encode(item) for key, item in value.items()}
@@ -43,10 +46,12 @@ def decode(value: Any) -> Any:
         return [decode(item) for item in value]
     if not isinstance(value, dict):
         return value
+    if list(value) == [_TUPLE]:
+        return tuple(decode(item) for item in value[_TUPLE])
     if _CLASS not in value:
         return {key: decode(item) for key, item in value.items()}
     try:
         cls = registry.named_class(value[_CLASS])
         return cls(**{key: decode(item) for key, item in value["params"].items()})
-    except (KeyError, TypeError, ParameterError) as error:
+    except (KeyError, TypeError, AttributeError, ParameterError) as error:
         raise ModelError(f"the manifest's parameters cannot be read: {error}") from error

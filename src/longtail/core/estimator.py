@@ -58,7 +58,11 @@ class Estimator(BaseEstimator, ABC):
         self.label_counts_ = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int64)
         self.label_names_ = None if label_names is None else [str(name) for name in label_names]
         self.fingerprint_ = data_fingerprint(X, Y)
-        self._fit(X, Y, run or Run())
+        try:
+            self._fit(X, Y, run or Run())
+        except BaseException:
+            del self.n_labels_  # a fit that failed or was interrupted must not pass for a fitted model
+            raise
         return self
 
     def predict(self, X: Any, *, k: int = 5) -> Predictions:

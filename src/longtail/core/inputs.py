@@ -76,8 +76,8 @@ def check_labels(Y: Any, *, n_points: int | None = None, n_labels: int | None = 
 def labels_from_lists(lists: Iterable[Iterable[int]], *, n_labels: int | None = None) -> sparse.csr_matrix:
     """An indicator matrix from one list of label ids a point; an id twice in a list counts once."""
     try:
-        rows = [np.unique(np.fromiter(row, dtype=np.int64)) for row in lists]
-    except (TypeError, ValueError) as error:
+        rows = [_distinct_ids(row) for row in lists]
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError("Y must be an indicator matrix, or one list of label ids (integers) a point") from error
     indices = np.concatenate(rows) if rows else np.empty(0, np.int64)
     if indices.size and indices.min() < 0:
@@ -89,6 +89,13 @@ def labels_from_lists(lists: Iterable[Iterable[int]], *, n_labels: int | None = 
     return sparse.csr_matrix(
         (np.ones(indices.size, np.float32), indices.astype(np.int32), indptr), shape=(len(rows), width)
     )
+
+
+def _distinct_ids(row: Iterable[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    ids = np.asarray(row if isinstance(row, np.ndarray) else list(row))
+    if ids.size and ids.dtype.kind not in "iu":
+        raise TypeError(f"label ids of type {ids.dtype}")  # 0.5 must not become label 0
+    return np.unique(ids.astype(np.int64))
 
 
 def check_k(k: Any, n_labels: int) -> int:

@@ -56,6 +56,7 @@ class Checkpoint:
     def __init__(self, folder: str | os.PathLike[str], *, resume: bool) -> None:
         self.folder = Path(folder)
         self.resume = resume
+        self._opened = False
 
     def open(self, job: dict[str, Any]) -> None:
         """Bind the folder to a job; with `resume` parts of the same job are kept, else the folder starts empty."""
@@ -73,6 +74,7 @@ class Checkpoint:
                 shutil.rmtree(self.folder)
         self.folder.mkdir(exist_ok=True)
         self._write(file, identity.encode())
+        self._opened = True
 
     def get(self, part: str) -> dict[str, Array] | None:
         """The arrays of a finished part; None where it is not finished (or its file cannot be read)."""
@@ -88,7 +90,10 @@ class Checkpoint:
         self._write(self.folder / f"{part}.safetensors", safetensors.numpy.save(arrays))
 
     def clear(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Remove the folder, if this job opened it: what `open` refused belongs to someone else."""
+        if self._opened:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self._opened = False
 
     def _write(self, file: Path, content: bytes) -> None:
         temporary = file.with_suffix(".tmp")

@@ -8,22 +8,26 @@ and a crash leaves what was there.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import secrets
 import shutil
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import safetensors.numpy
+from safetensors import SafetensorError
 
 from longtail.core.state import Array, State
 from longtail.errors import ModelError, OutputError
 
 MANIFEST = "manifest.json"
+_ABANDONED_SECONDS = 24 * 3600
 _DTYPES = {
     "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16, "F16": np.float16,
     "U32": np.uint32, "I32": np.int32, "F32": np.float32, "U64": np.uint64, "I64": np.int64, "F64": np.float64,
@@ -35,6 +39,8 @@ def check_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path
     path = Path(path)
     if not path.parent.is_dir():
         raise OutputError(f"{path}: the folder {path.parent} does not exist")
+    if not os.access(path.parent, os.W_OK):
+        raise OutputError(f"{path}: the folder {path.parent} may not be written to")
     if path.is_dir() and not any(path.iterdir()):
         return path
     if not path.exists():
@@ -50,32 +56,54 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], state: State, *,
     """Write `header` (free fields, among them `kind`) and `state` to the directory `path`."""
     path = check_free(path, overwrite=overwrite)
     replaces = (path / MANIFEST).is_file()
+    replaced: str | None = None
     target = path if replaces else path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     arrays_file = f"arrays-{secrets.token_hex(4)}.safetensors"
     try:
         target.mkdir(exist_ok=True)
         size, digest = _write_arrays(target / arrays_file, state.arrays)
         manifest = dict(header, state=state.values, arrays={"file": arrays_file, "bytes": size, "sha256": digest})
+        manifest["sha256"] = _digest(json.loads(json.dumps(manifest)))  # of what a reader will parse
+        replaced = _named_arrays(path)
         _write_synced(target / f"{arrays_file}.json", json.dumps(manifest, ensure_ascii=False, indent=1).encode())
         os.replace(target / f"{arrays_file}.json", target / MANIFEST)
         if not replaces:
             os.rename(target, path)
-    except OSError as error:
-        raise OutputError(f"{path}: could not be written ({error.strerror or error})") from error
+    except (OSError, SafetensorError) as error:
+        raise OutputError(f"{path}: could not be written ({getattr(error, 'strerror', None) or error})") from error
     finally:
         if target != path:
             shutil.rmtree(target, ignore_errors=True)
         else:
-            _remove_unnamed(path)
+            _remove_unnamed(path, {replaced, arrays_file})
     return path
 
 
-def _remove_unnamed(path: Path) -> None:
-    """Drop array files that the manifest does not name: the old one after a success, the new one after a failure."""
-    named = json.loads((path / MANIFEST).read_text(encoding="utf-8"))["arrays"]["file"]
+def _named_arrays(path: Path) -> str | None:
+    """The array file that the manifest at `path` names; None where there is no readable manifest."""
+    try:
+        return str(json.loads((path / MANIFEST).read_bytes())["arrays"]["file"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _remove_unnamed(path: Path, ours: set[str | None]) -> None:
+    """Drop the array file that the manifest no longer names after a success, or never named after a failure.
+
+    Other unnamed files may be those of a writer that is still at work; after a day they are what a killed one left.
+    """
+    named = _named_arrays(path)
     for file in path.glob("arrays-*.safetensors*"):
-        if file.name != named:
-            file.unlink(missing_ok=True)
+        written = file.name.removesuffix(".json")
+        with contextlib.suppress(FileNotFoundError):  # another writer may remove the same file
+            if written != named and (written in ours or time.time() - file.stat().st_mtime > _ABANDONED_SECONDS):
+                file.unlink()
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    """SHA-256 of a manifest without its own digest, independent of white space and of the order of keys."""
+    bare = {key: value for key, value in manifest.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(bare, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def _write_arrays(file: Path, arrays: dict[str, Array]) -> tuple[int, str]:
@@ -112,11 +140,16 @@ def read(path: str | os.PathLike[str], kind: str, *, verify: bool = True) -> tup
         raise ModelError(f"{path / MANIFEST}: the field {error} is missing or malformed") from error
     if file.parent != path:
         raise ModelError(f"{path / MANIFEST}: the array file {entry['file']!r} lies outside of the directory")
-    if not file.is_file():
-        raise ModelError(f"{file} is missing; restore it from a copy or make the {kind} again")
-    if file.stat().st_size != size or (verify and sha256(file) != digest):
-        raise ModelError(f"{file} was altered after it was written; restore it from a copy or make the {kind} again")
-    return manifest, State(values, _map_arrays(file))
+    try:
+        if file.stat().st_size != size or (verify and sha256(file) != digest):
+            raise ModelError(
+                f"{file} was altered after it was written; restore it from a copy or make the {kind} again"
+            )
+        return manifest, State(values, _map_arrays(file))
+    except FileNotFoundError as error:
+        if _named_arrays(path) not in (None, entry["file"]):  # overwritten since the manifest was read
+            return read(path, kind, verify=verify)
+        raise ModelError(f"{file} is missing; restore it from a copy or make the {kind} again") from error
 
 
 def read_manifest(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
@@ -135,6 +168,8 @@ def read_manifest(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         raise ModelError(f"{path} is a {found} directory, not a {kind} directory")
     if version != 1:
         raise ModelError(f"{path} has format {version}; this version of longtail reads format 1")
+    if manifest.get("sha256") != _digest(manifest):
+        raise ModelError(f"{file} was altered after it was written; restore it from a copy or make the {kind} again")
     return dict(manifest)
 
 
@@ -155,7 +190,7 @@ def _map_arrays(file: Path) -> dict[str, Array]:
     try:
         with open(file, "rb") as handle:
             (length,) = struct.unpack("<Q", handle.read(8))
-            header = json.loads(handle.read(length))
+            header = json.loads(handle.read(min(length, file.stat().st_size)))
         mapped = np.memmap(file, dtype=np.uint8, mode="r", offset=0)
         body = mapped[8 + length :]
         arrays: dict[str, Array] = {}

@@ -1,0 +1,83 @@
+"""Parameters as JSON and back; names to classes and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from longtail.core import codec, registry
+from longtail.core.popularity import Popularity
+from longtail.errors import ModelError, ParameterError
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 3, 0.1, "text", [1, [2]], {"a": {"b": None}}, (1, 2), ((1,), [2]), {"pair": (1, 2)}],
+)
+def test_plain_values_survive_json(value):
+    back = codec.decode(json.loads(json.dumps(codec.encode(value))))
+    assert back == value
+    assert type(back) is type(value)
+
+
+def test_numpy_values_become_plain_ones():
+    assert codec.encode(np.float64(0.5)) == 0.5
+    assert codec.encode(np.arange(3)) == [0, 1, 2]
+
+
+def test_an_estimator_is_written_by_name_and_parameters():
+    encoded = codec.encode(Popularity())
+    assert encoded == {"$class": "popularity", "params": {}}
+    assert isinstance(codec.decode(encoded), Popularity)
+
+
+def test_a_parameter_of_a_foreign_class_is_refused():
+    class Foreign:
+        pass
+
+    with pytest.raises(ParameterError, match="Foreign"):
+        codec.encode(Foreign())
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"$class": "os:system", "params": {}},
+        {"$class": "popularity", "params": {"unknown": 1}},
+        {"$class": "popularity", "params": []},
+        {"$class": "popularity"},
+        {"$class": ["popularity"], "params": {}},
+    ],
+)
+def test_a_forged_manifest_cannot_name_other_classes_or_parameters(forged):
+    with pytest.raises(ModelError, match="cannot be read"):
+        codec.decode(forged)
+
+
+def test_an_unknown_model_gets_a_suggestion():
+    with pytest.raises(ParameterError, match='unknown model "popularty"; did you mean "popularity"'):
+        registry.estimator_class("popularty")
+    with pytest.raises(ParameterError, match=r"known: .*popularity"):
+        registry.estimator_class("zzz")
+
+
+def test_every_registered_name_leads_to_its_class_and_back():
+    for name in registry.estimator_names():
+        assert registry.name_of(registry.estimator_class(name)) == name
+    for name in registry._PARTS:
+        assert registry.name_of(registry.named_class(name)) == name
+
+
+def test_an_estimator_of_ones_own_can_be_registered(monkeypatch):
+    monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
+
+    class Mine(Popularity):
+        pass
+
+    with pytest.raises(ParameterError, match="is not registered"):
+        registry.name_of(Mine)
+    registry.register_estimator("mine", f"{Mine.__module__}:{Mine.__qualname__}")
+    assert registry.name_of(Mine) == "mine"
+    assert "mine" in registry.estimator_names()

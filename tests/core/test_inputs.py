@@ -1,0 +1,145 @@
+"""What callers may pass as X and Y, and what they are told when it cannot be used."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from longtail.core.inputs import check_features, check_k, check_labels
+from longtail.errors import DataError, ParameterError
+
+DENSE = np.array([[0, 1.5, 0], [0, 0, 0], [2, 0, -1]], dtype=np.float64)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        DENSE,
+        DENSE.tolist(),
+        DENSE.astype(np.int64) + 0.0,
+        sparse.csr_matrix(DENSE),
+        sparse.csr_array(DENSE),
+        sparse.csc_matrix(DENSE),
+        sparse.coo_array(DENSE),
+    ],
+)
+def test_features_come_out_as_sorted_csr_float32_int32(X):
+    matrix = check_features(X)
+    assert isinstance(matrix, sparse.csr_matrix)
+    assert (matrix.dtype, matrix.indices.dtype) == (np.float32, np.int32)
+    assert matrix.has_canonical_format
+    np.testing.assert_array_equal(matrix.toarray(), np.asarray(X.todense() if sparse.issparse(X) else X))
+
+
+def test_int64_indices_are_narrowed_and_the_callers_matrix_is_left_alone():
+    X = sparse.csr_matrix(DENSE, dtype=np.float32)
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    matrix = check_features(X)
+    assert matrix.indices.dtype == np.int32
+    assert X.indices.dtype == np.int64
+    np.testing.assert_array_equal(matrix.toarray(), DENSE)
+
+
+def test_what_is_right_already_is_not_copied():
+    X = sparse.csr_matrix(DENSE, dtype=np.float32)
+    assert np.shares_memory(check_features(X).data, X.data)
+
+
+def test_duplicates_are_summed_and_unsorted_rows_sorted_in_a_copy():
+    X = sparse.csr_matrix((np.float32([1, 2, 4]), np.int32([2, 0, 2]), np.int32([0, 3])), shape=(1, 3))
+    matrix = check_features(X)
+    assert matrix.toarray().tolist() == [[2, 0, 5]]
+    assert X.indices.tolist() == [2, 0, 2]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
+def test_a_value_that_is_not_finite_names_its_row(bad):
+    X = DENSE.copy()
+    X[2, 1] = bad
+    with np.errstate(over="ignore"):  # 1e39 does not fit float32
+        for form in (X, sparse.csr_matrix(X)):
+            with pytest.raises(DataError, match="features of point 2 hold a NaN or infinite value"):
+                check_features(form)
+
+
+def test_rows_before_the_bad_one_may_be_empty():
+    X = np.zeros((5, 2))
+    X[4, 0] = np.nan
+    with pytest.raises(DataError, match="point 4"):
+        check_features(X)
+
+
+@pytest.mark.parametrize("X", [["a text", "another"], [[1, 2], [3]], [1.0, 2.0], 3.0])
+def test_texts_and_wrong_shapes_are_refused(X):
+    with pytest.raises(DataError, match="X must"):
+        check_features(X)
+
+
+def test_the_number_of_features_is_checked():
+    with pytest.raises(DataError, match="X has 3 features, but the model was fitted with 4"):
+        check_features(DENSE, n_features=4)
+
+
+INDICATOR = np.array([[0, 1, 1], [0, 0, 0], [1, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    "Y",
+    [
+        INDICATOR,
+        INDICATOR.astype(bool),
+        INDICATOR.astype(np.float64),
+        sparse.csr_matrix(INDICATOR),
+        sparse.csc_array(INDICATOR),
+        [[1, 2], [], [0]],
+        [(2, 1, 2), (), {0}],
+        [np.array([1, 2]), np.array([], dtype=int), np.array([0])],
+    ],
+)
+def test_labels_come_out_as_one_indicator(Y):
+    matrix = check_labels(Y, n_points=3)
+    assert matrix.dtype == np.float32
+    assert matrix.indices.dtype == np.int32
+    np.testing.assert_array_equal(matrix.toarray(), INDICATOR)
+
+
+def test_stored_zeros_are_no_labels():
+    Y = sparse.csr_matrix((np.float32([1, 0]), np.int32([0, 1]), np.int32([0, 2])), shape=(1, 2))
+    assert check_labels(Y).nnz == 1
+    assert Y.nnz == 2
+
+
+@pytest.mark.parametrize(
+    ("Y", "message"),
+    [
+        (np.array([[0, 2]]), "only zeros and ones"),
+        (np.array([[0.5, 1]]), "only zeros and ones"),
+        (np.array([[np.nan, 1]]), "only zeros and ones"),
+        (np.array([[-1, 0, 1]]), "only zeros and ones"),
+        ([[0, -1]], "label id -1 is negative"),
+        ([["a"]], "one list of label ids"),
+        ([[0.5]], "one list of label ids"),
+        ([1, 2], "one list of label ids"),
+        (None, "one list of label ids"),
+    ],
+)
+def test_labels_that_cannot_be_used_are_refused(Y, message):
+    with pytest.raises(DataError, match=message):
+        check_labels(Y)
+
+
+def test_counts_of_points_and_labels_are_checked():
+    with pytest.raises(DataError, match="X has 2 points, but Y has 3"):
+        check_labels(INDICATOR, n_points=2)
+    with pytest.raises(DataError, match="Y has 3 labels where 4"):
+        check_labels(INDICATOR, n_labels=4)
+    with pytest.raises(DataError, match="label id 7 is out of range: there are 3 labels"):
+        check_labels([[7]], n_labels=3)
+
+
+@pytest.mark.parametrize("k", [0, -1, 4, 2.0, "2", True, None])
+def test_k_must_be_a_whole_number_from_one_to_the_number_of_labels(k):
+    with pytest.raises(ParameterError, match="k "):
+        check_k(k, 3)
+    assert check_k(np.int64(3), 3) == 3

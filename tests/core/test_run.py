@@ -1,0 +1,144 @@
+"""Threads, checkpoints, fingerprints."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from longtail.core.run import Checkpoint, fingerprint, in_threads, thread_count
+from longtail.errors import OutputError, ParameterError
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+def test_results_keep_the_order_of_the_items(n_jobs):
+    def work(item: int) -> int:
+        time.sleep(0.002 * (item % 3))
+        return item * item
+
+    assert list(in_threads(work, range(20), n_jobs=n_jobs)) == [i * i for i in range(20)]
+
+
+def test_items_really_run_side_by_side():
+    meeting = threading.Barrier(2, timeout=10)
+    assert sorted(in_threads(lambda _: meeting.wait(), range(2), n_jobs=2)) == [0, 1]
+
+
+def test_only_a_few_items_are_under_way_at_once():
+    taken: list[int] = []
+
+    def items():
+        for i in range(50):
+            taken.append(i)
+            yield i
+
+    results = in_threads(lambda item: item, items(), n_jobs=2)
+    next(results)
+    assert len(taken) <= 5
+    results.close()
+    assert len(taken) <= 5
+
+
+@pytest.mark.parametrize("error", [ValueError("item 3"), KeyboardInterrupt()])
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_an_error_or_interrupt_in_the_work_ends_it_and_drops_the_rest(error, n_jobs):
+    started: list[int] = []
+
+    def work(item: int) -> int:
+        started.append(item)
+        if item == 3:
+            raise error
+        return item
+
+    with pytest.raises(type(error)):
+        list(in_threads(work, range(1000), n_jobs=n_jobs))
+    assert len(started) < 30
+    assert threading.active_count() == 1
+
+
+def test_an_interrupt_of_the_caller_waits_for_the_threads():
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the loop body is what is interrupted
+        for _ in in_threads(lambda item: time.sleep(0.01), range(1000), n_jobs=2):
+            raise KeyboardInterrupt
+    assert threading.active_count() == 1
+
+
+@pytest.mark.parametrize("n_jobs", [0, -2, 1.5, "2", True])
+def test_a_thread_count_that_makes_no_sense_is_refused(n_jobs):
+    with pytest.raises(ParameterError, match="n_jobs"):
+        thread_count(n_jobs)
+
+
+def test_all_cores_by_default():
+    assert thread_count(None) == thread_count(-1) >= 1
+    assert thread_count(3) == 3
+
+
+JOB = {"class": "dismec", "C": 1.0}
+
+
+def test_finished_parts_are_found_again_by_the_same_job(tmp_path):
+    first = Checkpoint(tmp_path / "m.partial", resume=False)
+    first.open(JOB)
+    assert first.get("0-100") is None
+    first.put("0-100", {"w": np.arange(3.0)})
+
+    second = Checkpoint(tmp_path / "m.partial", resume=True)
+    second.open(JOB)
+    np.testing.assert_array_equal(second.get("0-100")["w"], np.arange(3.0))
+    second.clear()
+    assert not (tmp_path / "m.partial").exists()
+
+
+def test_without_resume_the_folder_starts_empty(tmp_path):
+    first = Checkpoint(tmp_path / "m.partial", resume=False)
+    first.open(JOB)
+    first.put("a", {"w": np.ones(1)})
+    again = Checkpoint(tmp_path / "m.partial", resume=False)
+    again.open(JOB)
+    assert again.get("a") is None
+
+
+def test_another_jobs_parts_are_refused_and_kept(tmp_path):
+    first = Checkpoint(tmp_path / "m.partial", resume=False)
+    first.open(JOB)
+    first.put("a", {"w": np.ones(1)})
+    other = Checkpoint(tmp_path / "m.partial", resume=True)
+    with pytest.raises(OutputError, match="other data, parameters or versions"):
+        other.open(JOB | {"C": 2.0})
+    other.clear()
+    assert first.get("a") is not None
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_foreign_folder_is_refused_and_never_removed(tmp_path, resume):
+    folder = tmp_path / "m.partial"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("precious")
+    checkpoint = Checkpoint(folder, resume=resume)
+    with pytest.raises(OutputError, match="in the way"):
+        checkpoint.open(JOB)
+    checkpoint.clear()
+    assert (folder / "thesis.txt").read_text() == "precious"
+
+
+def test_a_damaged_part_counts_as_unfinished(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "m.partial", resume=True)
+    checkpoint.open(JOB)
+    checkpoint.put("a", {"w": np.ones(100)})
+    file = tmp_path / "m.partial" / "a.safetensors"
+    file.write_bytes(file.read_bytes()[:50])
+    assert checkpoint.get("a") is None
+
+
+def test_a_fingerprint_tells_contents_types_and_shapes_apart():
+    prints = [
+        fingerprint(np.arange(4)),
+        fingerprint(np.arange(4, dtype=np.int32)),
+        fingerprint(np.arange(4).reshape(2, 2)),
+        fingerprint(np.array([0, 1, 2, 4])),
+    ]
+    assert len(set(prints)) == 4
+    assert fingerprint(np.arange(8)[::2]) == fingerprint(np.array([0, 2, 4, 6]))
