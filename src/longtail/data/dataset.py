@@ -1,0 +1,141 @@
+"""Points with their labels: what every reader returns and every writer takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from longtail.core.inputs import check_features, check_labels
+from longtail.data.labels import LabelTable
+from longtail.data.texts import Texts
+from longtail.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """n points: labels `Y`, and features `X`, texts, or both.
+
+    `Y` (n, L) CSR of float32 ones. `X` (n, D) CSR float32. `texts` a `Texts` (any iterable of strings is taken).
+    `label_names` L distinct strings. `label_texts` L strings that describe the labels to a reader.
+    `label_parents` the label hierarchy by name: child -> names of its direct parents. It is kept by name and not by id
+    so that it can hold ancestors which no point carries; it may name labels beyond `label_names`.
+    """
+
+    Y: sparse.csr_matrix
+    X: sparse.csr_matrix | None = None
+    texts: Texts | None = None
+    label_names: list[str] | None = None
+    label_texts: list[str] | None = None
+    label_parents: dict[str, list[str]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.X is None and self.texts is None:
+            raise DataError("a dataset needs features (X), texts, or both")
+        X = None if self.X is None else check_features(self.X)
+        texts = None if self.texts is None else _texts(self.texts)
+        n_points = int(X.shape[0]) if X is not None else len(texts or ())
+        if texts is not None and len(texts) != n_points:
+            raise DataError(f"X has {n_points} points, but there are {len(texts)} texts")
+        Y = check_labels(self.Y)
+        if Y.shape[0] != n_points:
+            raise DataError(f"{'X has' if X is not None else 'there are'} {n_points} points, but Y has {Y.shape[0]}")
+        names = _strings("label_names", self.label_names, Y.shape[1])
+        if names is not None and len(set(names)) != len(names):
+            raise DataError(f"the label name {_first_repeated(names)!r} occurs twice; label names must be distinct")
+        object.__setattr__(self, "X", X)
+        object.__setattr__(self, "Y", Y)
+        object.__setattr__(self, "texts", texts)
+        object.__setattr__(self, "label_names", names)
+        object.__setattr__(self, "label_texts", _strings("label_texts", self.label_texts, Y.shape[1]))
+        object.__setattr__(self, "label_parents", _parents(self.label_parents, names))
+
+    @property
+    def n_points(self) -> int:
+        return int(self.Y.shape[0])
+
+    @property
+    def n_labels(self) -> int:
+        return int(self.Y.shape[1])
+
+    @property
+    def n_features(self) -> int | None:
+        """The number of features; None for texts without features."""
+        return None if self.X is None else int(self.X.shape[1])
+
+    @property
+    def inputs(self) -> Any:
+        """What a model is trained on: X where there is one, else the texts."""
+        return self.texts if self.X is None else self.X
+
+    @property
+    def label_counts(self) -> NDArray[np.int64]:
+        """The number of points of each label."""
+        return np.bincount(self.Y.indices, minlength=self.n_labels).astype(np.int64)
+
+    def subset(self, rows: ArrayLike) -> Dataset:
+        """The points of these rows (ids or a mask), in that order; labels and features keep their ids."""
+        chosen = np.arange(self.n_points)[np.asarray(rows)]
+        return replace(
+            self,
+            Y=self.Y[chosen],
+            X=None if self.X is None else self.X[chosen],
+            texts=None if self.texts is None else self.texts.subset(chosen),
+        )
+
+    def with_label_table(self, table: LabelTable) -> Dataset:
+        """The same points with `label_texts` and `label_parents` from a table of labels, matched by label name.
+
+        A label that the table does not name keeps its own name as its text.
+        """
+        if self.label_names is None:
+            raise DataError("a label table is matched by label name, and this dataset has no label names")
+        return replace(
+            self,
+            label_texts=[table.names.get(name, name) for name in self.label_names],
+            label_parents=table.parents,
+        )
+
+    def __repr__(self) -> str:
+        kind = "texts" if self.X is None else f"{self.n_features} features"
+        return f"Dataset({self.n_points} points, {kind}, {self.n_labels} labels, {self.Y.nnz} label occurrences)"
+
+
+def _texts(value: Any) -> Texts:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise DataError("texts must be a sequence of strings")
+    return Texts.of(value)
+
+
+def _strings(field: str, value: Any, n_labels: int) -> list[str] | None:
+    if value is None:
+        return None
+    strings = list(value)
+    if isinstance(value, str) or not all(isinstance(item, str) for item in strings):
+        raise DataError(f"{field} must be a list of strings")
+    if len(strings) != n_labels:
+        raise DataError(f"{field} has {len(strings)} entries, but Y has {n_labels} labels")
+    return strings
+
+
+def _first_repeated(names: list[str]) -> str:
+    seen: set[str] = set()
+    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+
+
+def _parents(value: Any, names: list[str] | None) -> dict[str, list[str]] | None:
+    if value is None:
+        return None
+    if names is None:
+        raise DataError("label_parents are given by label name, so label_names are needed too")
+    if not isinstance(value, Mapping):
+        raise DataError("label_parents must map a label name to the list of its parents' names")
+    parents = {child: list(above) for child, above in value.items() if not isinstance(above, str)}
+    strings = [name for child, above in parents.items() for name in (child, *above)]
+    if len(parents) != len(value) or not all(isinstance(name, str) for name in strings):
+        raise DataError("label_parents must map a label name to the list of its parents' names")
+    return parents

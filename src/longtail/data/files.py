@@ -1,0 +1,127 @@
+"""Opening files for reading and writing: compression by suffix, our errors, and nothing half-written left behind."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import secrets
+import zlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import zstandard
+
+from longtail.errors import DataError, LongtailError, OutputError
+
+COMPRESSIONS = (".gz", ".xz", ".zst")
+_DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zstandard.ZstdError)
+
+
+def suffixes(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """The suffix that tells the format and the one that tells the compression ("" where there is none)."""
+    found = Path(path).suffix.lower()
+    if found in COMPRESSIONS:
+        return Path(path).with_suffix("").suffix.lower(), found
+    return found, ""
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """The decompressed bytes of a file; damage, truncation and missing files become a DataError."""
+    compression = suffixes(path)[1]
+    try:
+        with open(path, "rb") as raw:
+            yield _decompressed(raw, compression)
+    except LongtailError:
+        raise
+    except _DAMAGE as error:
+        raise DataError(f"is damaged or cut short ({str(error) or type(error).__name__})", path=path) from error
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror or error})", path=path) from error
+
+
+def _decompressed(raw: BinaryIO, compression: str) -> Any:
+    if compression == ".gz":
+        return gzip.GzipFile(fileobj=raw)
+    if compression == ".xz":
+        return lzma.LZMAFile(raw)
+    if compression == ".zst":
+        return io.BufferedReader(_ZstdStream(raw), 1 << 17)
+    return raw
+
+
+class _ZstdStream(io.RawIOBase):
+    """Decompressed bytes of a zstandard file. The package's own reader takes a truncated file for a complete one."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._inside = False
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        while not self._ready:
+            piece = (self._frame.unused_data if self._frame.eof else b"") or self._raw.read(1 << 17)
+            if not piece:
+                if self._inside:
+                    raise EOFError("the file ends within compressed data")
+                return 0
+            if self._frame.eof:
+                self._frame = zstandard.ZstdDecompressor().decompressobj()
+            self._ready = memoryview(self._frame.decompress(piece))
+            self._inside = not self._frame.eof
+        size = min(len(target), len(self._ready))
+        target[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+
+def check_free(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
+    """The path, if a file may be put there."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: the folder {path.parent} does not exist")
+    if path.is_dir():
+        raise OutputError(f"{path} is a folder; a file is to be written there")
+    if path.exists() and not overwrite:
+        raise OutputError(f"{path} exists; choose another place, or overwrite it (--overwrite)")
+    return path
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[BinaryIO]:
+    """A stream that becomes the file `path`, compressed by its suffix, if the block ends well; else nothing changes."""
+    path = check_free(path, overwrite=overwrite)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "xb") as raw:
+            with _compressing(raw, suffixes(path)[1]) as stream:
+                yield stream
+            raw.flush()
+            os.fsync(raw.fileno())
+        os.replace(temporary, path)
+    except LongtailError:
+        raise
+    except OSError as error:
+        raise OutputError(f"{path}: could not be written ({error.strerror or error})") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _compressing(raw: BinaryIO, compression: str) -> AbstractContextManager[Any]:
+    """A stream that compresses into `raw`, and leaves it open when it is closed."""
+    if compression == ".gz":
+        # mtime=0: the same content gives the same file.
+        return gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0)
+    if compression == ".xz":
+        return lzma.LZMAFile(raw, "wb")
+    if compression == ".zst":
+        return zstandard.ZstdCompressor(level=6).stream_writer(raw, closefd=False)
+    return nullcontext(raw)

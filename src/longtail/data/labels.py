@@ -1,0 +1,90 @@
+"""Labels by name: giving them ids while a file is read, and the table that describes them."""
+
+from __future__ import annotations
+
+import json
+import os
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from longtail.data import files
+from longtail.errors import DataError, ParameterError
+
+
+class LabelCollector:
+    """Turns the label names of one point after the other into an indicator matrix.
+
+    Ids follow `label_names`; names beyond it get ids after it, in sorted order. Without `label_names` all ids are in
+    sorted order, so that they do not depend on the order of the points.
+    """
+
+    def __init__(self, label_names: Sequence[str] | None = None) -> None:
+        self._given = [] if label_names is None else list(label_names)
+        self._ids = {name: i for i, name in enumerate(self._given)}
+        if len(self._ids) != len(self._given):
+            raise ParameterError("label_names holds a name twice; label names must be distinct")
+        self._indices = array("i")
+        self._indptr = array("q", [0])
+
+    def add_point(self, names: Iterable[str]) -> None:
+        """The labels of the next point; a name that is given twice counts once."""
+        ids = self._ids
+        self._indices.extend(sorted({ids.setdefault(name, len(ids)) for name in names}))
+        self._indptr.append(len(self._indices))
+
+    def finish(self) -> tuple[sparse.csr_matrix, list[str]]:
+        """Y and the names of its columns."""
+        found = list(self._ids)
+        fresh = found[len(self._given) :]
+        names = self._given + sorted(fresh)
+        new_id = {name: i for i, name in enumerate(names)}
+        renumbered = np.fromiter((new_id[name] for name in found), dtype=np.int32, count=len(found))
+        indices = renumbered[np.frombuffer(self._indices, dtype=np.intc)] if self._indices else np.empty(0, np.int32)
+        indptr = np.frombuffer(self._indptr, dtype=np.int64)
+        shape = (indptr.size - 1, len(names))
+        Y = sparse.csr_matrix((np.ones(indices.size, np.float32), indices, indptr), shape=shape)
+        Y.sort_indices()
+        return Y, names
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """What is known of labels beyond their use: preferred names, alternative names and direct parents, by label id."""
+
+    names: dict[str, str]
+    alternatives: dict[str, list[str]] = field(default_factory=dict)
+    parents: dict[str, list[str]] = field(default_factory=dict)
+
+
+def read_label_table(path: str | os.PathLike[str]) -> LabelTable:
+    """Labels from JSON (plain or compressed): `{id: name}` or `{id: {"label", "alt_labels", "parents"}}`."""
+    with files.reading(path) as stream:
+        content = stream.read()
+    try:
+        entries = json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"is not JSON in UTF-8 ({error})", path=path) from error
+    if not isinstance(entries, dict):
+        raise DataError("must be one JSON object that maps label ids to names or descriptions", path=path)
+    table = LabelTable({})
+    for label, entry in entries.items():
+        if isinstance(entry, str):
+            table.names[label] = entry
+            continue
+        if not isinstance(entry, dict) or not isinstance(entry.get("label"), str):
+            raise DataError('must be a name or an object with a string "label"', path=path, field=label)
+        table.names[label] = entry["label"]
+        table.alternatives[label] = _string_list(entry.get("alt_labels", []), path, f"{label}.alt_labels")
+        table.parents[label] = _string_list(entry.get("parents", []), path, f"{label}.parents")
+    return table
+
+
+def _string_list(value: Any, path: str | os.PathLike[str], name: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise DataError("must be a list of strings", path=path, field=name)
+    return value
