@@ -1,0 +1,193 @@
+"""How likely a relevant label is to have been noted: the propensity model of Jain et al. (KDD 2016, section 5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize
+
+from longtail.core.registry import unknown
+from longtail.errors import DataError, ParameterError
+
+Floats = NDArray[np.float64]
+
+_PRESETS = {"default": (0.55, 1.5), "wikipedia": (0.5, 0.4), "amazon": (0.6, 2.6)}
+
+
+@dataclass(frozen=True)
+class PropensityModel:
+    """The propensity of a label from its number of training points (Jain et al. 2016, eq. 1).
+
+    `p_l = 1 / (1 + C (n_l + B)^-A)` with `C = (log N - 1) (B + 1)^A`, natural logarithm. n_l is the number of training
+    points that carry label l, N the number of training points.
+
+    For N <= 2 the paper's `log N - 1` is negative and would give propensities above 1; it is taken as 0 there, so that
+    every propensity is 1: two points cannot say that anything is missing.
+    """
+
+    A: float = 0.55
+    B: float = 1.5
+
+    def __post_init__(self) -> None:
+        for name, value in (("A", self.A), ("B", self.B)):
+            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+            # B = 0 would give a label without points the propensity 0, which nothing can be divided by.
+            if not number or not 0 < value < math.inf:
+                raise ParameterError(f"{name} of the propensity model is {value!r}, but must be a number above 0")
+
+    @classmethod
+    def preset(cls, name: str) -> PropensityModel:
+        """The parameters that Jain et al. fitted: `"wikipedia"`, `"amazon"`, and `"default"` for everything else."""
+        if name not in _PRESETS:
+            raise ParameterError(unknown("propensity preset", name, _PRESETS))
+        return cls(*_PRESETS[name])
+
+    def propensities(self, counts: ArrayLike, n_points: int) -> Floats:
+        """p_l for labels with these numbers of training points, out of `n_points`."""
+        return np.asarray(1.0 / self.inverse(counts, n_points))
+
+    def inverse(self, counts: ArrayLike, n_points: int) -> Floats:
+        """1 / p_l, the weight of a hit in the propensity-scored metrics."""
+        n = check_counts(counts, n_points)
+        return np.asarray(1.0 + self.scale(n_points) * (n + self.B) ** -self.A)
+
+    def scale(self, n_points: int) -> float:
+        """C = (log N - 1) (B + 1)^A."""
+        return max(math.log(n_points) - 1.0, 0.0) * (self.B + 1.0) ** self.A
+
+
+def check_counts(counts: ArrayLike, n_points: int, *, what: str = "counts") -> Floats:
+    """Label counts as float64; an error unless they are finite and lie in 0..n_points."""
+    if isinstance(n_points, bool) or not isinstance(n_points, (int, np.integer)) or n_points < 1:
+        raise ParameterError(f"n_points is {n_points!r}, but must be a whole number of points, at least 1")
+    n = np.asarray(counts, dtype=np.float64)
+    if n.ndim != 1:
+        raise ParameterError(f"{what} must be one number a label; got an array of shape {n.shape}")
+    wrong = ~((n >= 0) & (n <= n_points))
+    if wrong.any():
+        label = int(np.flatnonzero(wrong)[0])
+        raise DataError(f"{what}: label {label} has {n[label]:g} points, but must have 0 to {n_points} (n_points)")
+    return n
+
+
+Propensities = PropensityModel | tuple[float, float] | str | Sequence[float] | NDArray[Any] | None
+
+
+def propensities_from(value: Propensities, counts: ArrayLike, n_points: int) -> Floats:
+    """p_l of every label, from whichever form a caller has them in.
+
+    value: a PropensityModel; a tuple (A, B); the name of a preset; an array or list with one propensity a label; None
+    where no label is missing (all 1). counts, n_points: of the training set, used by the first three.
+    """
+    n = check_counts(counts, n_points)
+    if value is None:
+        return np.ones(n.size)
+    if isinstance(value, str):
+        value = PropensityModel.preset(value)
+    elif isinstance(value, tuple):
+        if len(value) != 2:
+            raise ParameterError(f"a tuple of propensity parameters must be (A, B); got {len(value)} values")
+        value = PropensityModel(*value)
+    if isinstance(value, PropensityModel):
+        return value.propensities(n, n_points)
+    return _check_propensities(value, n.size)
+
+
+def _check_propensities(value: ArrayLike, n_labels: int) -> Floats:
+    try:
+        p = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            "propensities must be a PropensityModel, (A, B), a preset or one number a label"
+        ) from error
+    if p.shape != (n_labels,):
+        raise ParameterError(f"propensities have the shape {p.shape}, but there are {n_labels} labels")
+    wrong = ~((p > 0) & (p <= 1))
+    if wrong.any():
+        label = int(np.flatnonzero(wrong)[0])
+        raise ParameterError(f"the propensity of label {label} is {p[label]:g}, but must lie above 0 and up to 1")
+    return p
+
+
+@dataclass(frozen=True, eq=False)
+class PropensityFit:
+    """A propensity model fitted to data, and what it was fitted to.
+
+    `frequency`, `propensity`: the averages of each bin of labels. `r2`, `rmse`: of the model against those averages.
+    `n_labels`: labels that were used.
+    """
+
+    model: PropensityModel
+    frequency: Floats
+    propensity: Floats
+    r2: float
+    rmse: float
+    n_labels: int
+
+
+def fit_propensities(
+    counts: ArrayLike, complete_counts: ArrayLike, n_points: int, *, labels_per_bin: int = 20
+) -> PropensityFit:
+    """A and B by least squares on the averages of bins of labels with similar frequency (Jain et al. 2016, section 5).
+
+    counts: n_l, points that carry label l. complete_counts: n*_l, points that should carry it, from a hierarchy
+    (`hierarchy_counts`) or from what could have been chosen. Labels that no point carries are left out: they are in
+    no training set. Labels are ordered by frequency and cut into bins of `labels_per_bin` (equal height; what remains
+    at the end joins the last bin); C follows from A, B and `n_points`.
+    """
+    if isinstance(labels_per_bin, bool) or not isinstance(labels_per_bin, (int, np.integer)) or labels_per_bin < 1:
+        raise ParameterError(f"labels_per_bin is {labels_per_bin!r}, but must be a whole number, at least 1")
+    n = check_counts(counts, n_points)
+    complete = check_counts(complete_counts, n_points, what="complete_counts")
+    if n.shape != complete.shape:
+        raise ParameterError(f"there are {n.size} counts, but {complete.size} complete counts")
+    if (complete < n).any():
+        label = int(np.flatnonzero(complete < n)[0])
+        raise DataError(
+            f"label {label} has {n[label]:g} points, more than the {complete[label]:g} that should carry it"
+        )
+    frequency, propensity = _bin_averages(n, complete, int(labels_per_bin))
+    model = _least_squares(frequency, propensity, n_points)
+    residuals = model.propensities(frequency, n_points) - propensity
+    spread = float(((propensity - propensity.mean()) ** 2).sum())
+    squares = float((residuals**2).sum())
+    return PropensityFit(
+        model=model,
+        frequency=frequency,
+        propensity=propensity,
+        r2=1.0 - squares / spread if spread > 0 else 0.0,
+        rmse=math.sqrt(squares / residuals.size),
+        n_labels=int((n > 0).sum()),
+    )
+
+
+def _bin_averages(n: Floats, complete: Floats, labels_per_bin: int) -> tuple[Floats, Floats]:
+    used = np.flatnonzero(n > 0)
+    n_bins = used.size // labels_per_bin
+    if n_bins < 3:
+        raise DataError(
+            f"{used.size} labels with points give {n_bins} bins of {labels_per_bin}; a fit of two parameters needs 3"
+        )
+    order = used[np.argsort(n[used], kind="stable")]
+    starts = np.arange(n_bins) * labels_per_bin
+    sizes = np.diff(np.append(starts, order.size))
+    estimates = n[order] / complete[order]  # p_l = n_l / n*_l
+    return np.add.reduceat(n[order], starts) / sizes, np.add.reduceat(estimates, starts) / sizes
+
+
+def _least_squares(frequency: Floats, propensity: Floats, n_points: int) -> PropensityModel:
+    def residuals(logs: Floats) -> Floats:
+        A, B = np.exp(logs)
+        return PropensityModel(float(A), float(B)).propensities(frequency, n_points) - propensity
+
+    # In logarithms both parameters stay positive; the bounds keep the search where the model is not numerically flat.
+    starts = [np.log([A, B]) for A in (0.1, 0.5, 1.0) for B in (0.1, 1.5, 20.0)]
+    bounds = (np.log([1e-3, 1e-3]), np.log([10.0, 1e4]))
+    found = min((optimize.least_squares(residuals, start, bounds=bounds) for start in starts), key=lambda fit: fit.cost)
+    A, B = np.exp(found.x)
+    return PropensityModel(float(A), float(B))

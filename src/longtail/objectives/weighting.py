@@ -1,0 +1,151 @@
+"""Label weightings: how much a noted label counts in a loss when labels are rare and some are missing.
+
+Every weighting gives two factors a label, so that a solver knows one form only: the loss of a noted label (y = 1) is
+`own * l+ + opposite * l-`, that of a label not noted (y = 0) is `l-`. Equation numbers are those of Qaraei et al.
+(WWW 2021). Meta-labels (tree nodes) use the same formulas with the number of training points below the node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from longtail.core.registry import unknown
+from longtail.errors import ParameterError
+from longtail.objectives.propensity import PropensityModel, check_counts
+
+Floats = NDArray[np.float64]
+
+ORDERS = ("correct-then-rebalance", "rebalance-then-correct")
+
+
+@runtime_checkable
+class Weighting(Protocol):
+    """What a model needs of a weighting; `bounded` says whether the weighted convex loss still has a minimum."""
+
+    @property
+    def bounded(self) -> bool: ...
+
+    def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
+        """(own, opposite), one of each a label, from the training points of each label out of `n_points`."""
+
+
+@dataclass(frozen=True)
+class Unweighted:
+    """The plain loss: every noted label counts once."""
+
+    bounded: ClassVar[bool] = True
+
+    def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
+        n = check_counts(counts, n_points)
+        return np.ones(n.size), np.zeros(n.size)
+
+
+@dataclass(frozen=True)
+class PW:
+    """Propensity weighting: the positive part times W_l = 2/p_l - 1 (eqs. 15, 16).
+
+    A convex surrogate of the unbiased 0-1 loss; rare labels, which are missing most, gain most.
+    """
+
+    propensity: PropensityModel = field(default_factory=PropensityModel)
+    bounded: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_propensity(self.propensity)
+
+    def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
+        own = 2.0 * self.propensity.inverse(counts, n_points) - 1.0
+        return own, np.zeros(own.size)
+
+
+@dataclass(frozen=True)
+class PWcb:
+    """Propensity weighting with class balancing, C(n) = (1 - beta) / (1 - beta^n) (Cui et al. 2019).
+
+    order: `"correct-then-rebalance"` corrects for missing labels first, own = C(n) (2/p - 1) (eqs. 19, 21; the paper's
+    PW-cb); `"rebalance-then-correct"` balances by the true number of points n/p first, own = C(n/p)/p + 1/p - 1
+    (eq. 20). C(0) is infinite; a label without points gets C(1) = 1, the largest value that a label with points has.
+    """
+
+    propensity: PropensityModel = field(default_factory=PropensityModel)
+    beta: float = 0.9
+    order: str = ORDERS[0]
+    bounded: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_propensity(self.propensity)
+        number = isinstance(self.beta, (int, float, np.number)) and not isinstance(self.beta, bool)
+        if not number or not 0 <= self.beta < 1:
+            raise ParameterError(f"beta is {self.beta!r}, but must be a number from 0 up to, but not including, 1")
+        if self.order not in ORDERS:
+            raise ParameterError(unknown("order", str(self.order), ORDERS))
+
+    def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
+        n = check_counts(counts, n_points)
+        inverse = self.propensity.inverse(n, n_points)
+        if self.order == ORDERS[0]:
+            own = self.balance(n) * (2.0 * inverse - 1.0)
+        else:
+            own = self.balance(n * inverse) * inverse + inverse - 1.0
+        return own, np.zeros(own.size)
+
+    def balance(self, n: Floats) -> Floats:
+        """C(n) of the effective number of samples."""
+        return np.asarray((1.0 - self.beta) / (1.0 - self.beta ** np.maximum(n, 1.0)))
+
+
+@dataclass(frozen=True)
+class Unbiased:
+    """The unbiased estimate of the loss on complete labels (eq. 4): l+ <- (l+ + (p - 1) l-) / p.
+
+    Right in expectation for every loss, but the negative factor of l- makes it neither convex nor bounded below:
+    training may run away, and where it does not, the variance is high. Linear models refuse it.
+    """
+
+    propensity: PropensityModel = field(default_factory=PropensityModel)
+    bounded: ClassVar[bool] = False
+    why_unbounded: ClassVar[str] = (
+        "the unbiased loss subtracts (1/p - 1) times the negative part for every noted label, so it is not convex and "
+        "not bounded below, and a solver has no minimum to find; use weighting='pw', its convex surrogate"
+    )
+
+    def __post_init__(self) -> None:
+        _check_propensity(self.propensity)
+
+    def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
+        inverse = self.propensity.inverse(counts, n_points)
+        return inverse, 1.0 - inverse
+
+
+def normalised(eta: ArrayLike) -> Floats:
+    """eta_l L / sum(eta) (eq. 24): weights with mean 1, as deep models need them; linear models do not normalise."""
+    eta = np.asarray(eta, dtype=np.float64)
+    total = float(eta.sum())
+    if not 0 < total < np.inf:
+        raise ParameterError(f"weights with the sum {total:g} cannot be normalised; the sum must be above 0 and finite")
+    return np.asarray(eta * (eta.size / total))
+
+
+_NAMED: dict[str, type[PW] | type[PWcb] | type[Unbiased]] = {"pw": PW, "pw-cb": PWcb, "unbiased": Unbiased}
+
+
+def resolve_weighting(weighting: Any) -> Weighting:
+    """The weighting that a model's `weighting=` means: None, a name, or an object with `coefficients`."""
+    if weighting is None:
+        return Unweighted()
+    if isinstance(weighting, str):
+        if weighting not in _NAMED:
+            raise ParameterError(unknown("weighting", weighting, _NAMED))
+        return _NAMED[weighting]()
+    if isinstance(weighting, Weighting) and not isinstance(weighting, type):
+        return weighting
+    raise ParameterError(f"weighting is {weighting!r}, but must be None, one of {', '.join(_NAMED)}, or a weighting")
+
+
+def _check_propensity(propensity: Any) -> None:
+    if not isinstance(propensity, PropensityModel):
+        raise ParameterError(f"propensity is {propensity!r}, but must be a PropensityModel, e.g. PropensityModel(A, B)")
