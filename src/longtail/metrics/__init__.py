@@ -1,0 +1,75 @@
+"""How good predictions are: ranking, propensity-scored, unbiased, label-wise metrics, and their uncertainty.
+
+`evaluate(predictions, Y)` gives the usual set in percent. For more, match once and ask as often as needed:
+
+    matches = Matches.of(predictions, Y, inverse_propensities=inverse)
+    score(matches, "PSP@3")                                            # a fraction
+    bootstrap({"PSP@3": terms(matches, "PSP@3")})                      # with its interval
+    by_band(matches, 5, training_counts)                               # head, torso, tail
+"""
+
+from longtail.metrics.intervals import Interval, bootstrap, hoeffding
+from longtail.metrics.labelwise import (
+    BAND_NAMES,
+    by_band,
+    coverage,
+    frequency_bands,
+    label_table,
+    macro_f1,
+    macro_precision,
+    macro_recall,
+)
+from longtail.metrics.matches import Matches
+from longtail.metrics.named import RelativeChange, evaluate, relative_change, score, terms
+from longtail.metrics.pointwise import Terms
+from longtail.metrics.propensity import ps_ndcg, ps_precision, ps_recall, unbiased_ndcg, unbiased_precision
+from longtail.metrics.ranking import abandonment, ndcg, precision, recall
+from longtail.metrics.scoring import Scorer, scorer
+from longtail.metrics.unbiased import (
+    KnownCounts,
+    KnownRetention,
+    unbiased_adg,
+    unbiased_f,
+    unbiased_hamming,
+    unbiased_mrr,
+    unbiased_recall,
+)
+
+__all__ = [
+    "BAND_NAMES",
+    "Interval",
+    "KnownCounts",
+    "KnownRetention",
+    "Matches",
+    "RelativeChange",
+    "Scorer",
+    "Terms",
+    "abandonment",
+    "bootstrap",
+    "by_band",
+    "coverage",
+    "evaluate",
+    "frequency_bands",
+    "hoeffding",
+    "label_table",
+    "macro_f1",
+    "macro_precision",
+    "macro_recall",
+    "ndcg",
+    "precision",
+    "ps_ndcg",
+    "ps_precision",
+    "ps_recall",
+    "recall",
+    "relative_change",
+    "score",
+    "scorer",
+    "terms",
+    "unbiased_adg",
+    "unbiased_f",
+    "unbiased_hamming",
+    "unbiased_mrr",
+    "unbiased_ndcg",
+    "unbiased_precision",
+    "unbiased_recall",
+]

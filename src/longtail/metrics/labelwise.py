@@ -1,0 +1,182 @@
+"""Metrics that look at labels instead of points: coverage, macro averages, frequency bands, the per-label table.
+
+All count a label's hits, predictions and true occurrences over the top k of all points. 0/0 is 0 throughout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from longtail.errors import ParameterError
+from longtail.metrics.matches import Floats, Ints, Matches
+from longtail.metrics.pointwise import divide
+
+BAND_NAMES = ("head", "torso", "tail")
+
+LABEL_TABLE = np.dtype(
+    [
+        ("label", np.int64),
+        ("training_count", np.int64),
+        ("test_count", np.int64),
+        ("predicted_count", np.int64),
+        ("hits", np.int64),
+        ("precision", np.float64),
+        ("recall", np.float64),
+        ("f1", np.float64),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCounts:
+    """For each label: how often it is predicted among the top k, how often it is true, and how often both."""
+
+    hits: Floats
+    predicted: Floats
+    true: Floats
+
+    @classmethod
+    def of(cls, matches: Matches, k: int, *, n_labels: int | None = None) -> LabelCounts:
+        columns = slice(0, matches.column(k) + 1)
+        labels, hits = matches.labels[:, columns], matches.hits[:, columns]
+        width = matches.n_labels if n_labels is None else n_labels
+        return cls(
+            _count(labels[hits], width), _count(labels[labels >= 0], width), _count(matches.truth.indices, width)
+        )
+
+    @property
+    def precision(self) -> Floats:
+        return divide(self.hits, self.predicted)
+
+    @property
+    def recall(self) -> Floats:
+        return divide(self.hits, self.true)
+
+    @property
+    def f1(self) -> Floats:
+        """2 hits / (predicted + true), the harmonic mean of precision and recall."""
+        return divide(2.0 * self.hits, self.predicted + self.true)
+
+    @property
+    def coverage(self) -> float:
+        present = int(np.count_nonzero(self.true))
+        return float(np.count_nonzero(self.hits) / present) if present else 0.0
+
+
+def coverage(matches: Matches, k: int) -> float:
+    """coverage@k: distinct labels correctly predicted in the top k of any point, over the distinct labels of Y.
+
+    Divisor: labels with at least one occurrence in the test set. Points without labels play no part.
+    """
+    return LabelCounts.of(matches, k).coverage
+
+
+def macro_precision(matches: Matches, k: int) -> float:
+    """macro-P@k: the mean over all L labels of hits / times predicted among the top k.
+
+    Divisor: L, the columns of Y; a label that is never predicted counts as 0.
+    """
+    return float(LabelCounts.of(matches, k).precision.mean())
+
+
+def macro_recall(matches: Matches, k: int) -> float:
+    """macro-R@k: the mean over all L labels of hits among the top k / true occurrences.
+
+    Divisor: L, the columns of Y; a label without occurrences in the test set counts as 0.
+    """
+    return float(LabelCounts.of(matches, k).recall.mean())
+
+
+def macro_f1(matches: Matches, k: int) -> float:
+    """macro-F1@k: the mean over all L labels of 2 hits / (times predicted + true occurrences).
+
+    Divisor: L, the columns of Y; a label neither predicted nor true counts as 0. It is the mean of the labels' F1, not
+    the F1 of macro-P and macro-R.
+    """
+    return float(LabelCounts.of(matches, k).f1.mean())
+
+
+def frequency_bands(training_counts: ArrayLike, *, head: float = 0.5, torso: float = 0.4) -> NDArray[np.int8]:
+    """The band of each label, an index into `BAND_NAMES`, by its share in the training label occurrences.
+
+    Labels in the order of falling training count: those that begin within the first `head` of all occurrences are head,
+    those that begin within the next `torso` are torso, the rest and all labels never seen are tail. Labels of the same
+    count are always in the same band.
+    """
+    counts = _check_counts(training_counts)
+    if not (head >= 0 and torso >= 0 and head + torso <= 1):
+        raise ParameterError(f"head is {head} and torso {torso}; both must be >= 0, and their sum at most 1")
+    sizes, size_of = np.unique(counts, return_inverse=True)
+    mass = sizes * np.bincount(size_of, minlength=sizes.size)  # occurrences of all labels of one size
+    before = (mass.sum() - np.cumsum(mass))[size_of]  # occurrences of the labels that are strictly more frequent
+    total = counts.sum()
+    bands = np.where(before < head * total, 0, np.where(before < (head + torso) * total, 1, 2)).astype(np.int8)
+    bands[counts == 0] = 2
+    return bands
+
+
+def by_band(
+    matches: Matches, k: int, training_counts: ArrayLike, *, head: float = 0.5, torso: float = 0.4
+) -> dict[str, dict[str, float]]:
+    """How head, torso and tail labels fare among the top k, as fractions.
+
+    For each band: `labels` (how many), `share of test labels`, `share of predictions`, `recall` (hits over true
+    occurrences in the band), `precision` (hits over predictions of labels in the band), `coverage` (distinct labels hit
+    over distinct labels in the test set). Labels beyond the training counts were never seen: tail.
+    """
+    training = _padded(training_counts, matches.n_labels)
+    bands = frequency_bands(training, head=head, torso=torso)
+    counts = LabelCounts.of(matches, k, n_labels=training.size)
+    report = {}
+    for index, name in enumerate(BAND_NAMES):
+        inside = bands == index
+        band = LabelCounts(counts.hits[inside], counts.predicted[inside], counts.true[inside])
+        hits, predicted, true = (float(part.sum()) for part in (band.hits, band.predicted, band.true))
+        report[name] = {
+            "labels": float(inside.sum()),
+            "share of test labels": _quotient(true, float(counts.true.sum())),
+            "share of predictions": _quotient(predicted, float(counts.predicted.sum())),
+            "recall": _quotient(hits, true),
+            "precision": _quotient(hits, predicted),
+            "coverage": band.coverage,
+        }
+    return report
+
+
+def label_table(matches: Matches, k: int, training_counts: ArrayLike) -> NDArray[np.void]:
+    """One row a label (a structured array, dtype `LABEL_TABLE`): its counts in training, test and the top k, its hits,
+    and precision, recall and F1 as fractions. Labels beyond the training counts have training count 0.
+    """
+    training = _padded(training_counts, matches.n_labels)
+    counts = LabelCounts.of(matches, k, n_labels=training.size)
+    table = np.zeros(training.size, dtype=LABEL_TABLE)
+    columns = (
+        np.arange(training.size), training, counts.true, counts.predicted, counts.hits,
+        counts.precision, counts.recall, counts.f1,
+    )  # fmt: skip
+    for name, column in zip(LABEL_TABLE.names or (), columns, strict=True):
+        table[name] = column
+    return table
+
+
+def _count(labels: NDArray[np.int32], n_labels: int) -> Floats:
+    return np.bincount(labels, minlength=n_labels).astype(np.float64)
+
+
+def _check_counts(training_counts: ArrayLike) -> Ints:
+    counts = np.asarray(training_counts)
+    if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts.size and counts.min() < 0):
+        raise ParameterError("training_counts must hold one whole number >= 0 for each label")
+    return counts.astype(np.int64)
+
+
+def _padded(training_counts: ArrayLike, n_labels: int) -> Ints:
+    counts = _check_counts(training_counts)
+    return np.concatenate([counts, np.zeros(max(0, n_labels - counts.size), dtype=np.int64)])
+
+
+def _quotient(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator else 0.0

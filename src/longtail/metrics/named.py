@@ -1,0 +1,128 @@
+"""Metrics by name, the usual set of them in one call, and the summary of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from numpy.typing import ArrayLike
+
+from longtail.core.predictions import Predictions
+from longtail.errors import ParameterError
+from longtail.metrics import labelwise, propensity, ranking
+from longtail.metrics.matches import Matches
+from longtail.metrics.pointwise import Terms
+
+POINT_METRICS: dict[str, Callable[[Matches, int], Terms]] = {
+    "P": ranking.precision,
+    "nDCG": ranking.ndcg,
+    "R": ranking.recall,
+    "abandonment": ranking.abandonment,
+    "PSP": propensity.ps_precision,
+    "PSnDCG": propensity.ps_ndcg,
+    "PSR": propensity.ps_recall,
+    "unbiased-P": propensity.unbiased_precision,
+    "unbiased-nDCG": propensity.unbiased_ndcg,
+}
+LABEL_METRICS: dict[str, Callable[[Matches, int], float]] = {
+    "coverage": labelwise.coverage,
+    "macro-P": labelwise.macro_precision,
+    "macro-R": labelwise.macro_recall,
+    "macro-F1": labelwise.macro_f1,
+}
+NEEDS_PROPENSITIES = frozenset({"PSP", "PSnDCG", "PSR", "unbiased-P", "unbiased-nDCG"})
+LOWER_IS_BETTER = frozenset({"abandonment"})
+
+_PLAIN = ("P", "nDCG", "R")
+_SCORED = ("PSP", "PSnDCG", "PSR")
+_REST = ("coverage", "abandonment", "macro-P", "macro-R", "macro-F1")
+
+
+class MetricName(NamedTuple):
+    """A metric and its cut-off, e.g. `PSP@3`."""
+
+    base: str
+    k: int
+
+    @classmethod
+    def parse(cls, name: str) -> MetricName:
+        """Read a name such as `psp@3`, in upper or lower case."""
+        base, at, digits = str(name).partition("@")
+        known = {key.lower(): key for key in (*POINT_METRICS, *LABEL_METRICS)}
+        if base.lower() not in known:
+            raise ParameterError(
+                f"there is no metric {name!r}; known are {', '.join(f'{m}@k' for m in known.values())}"
+            )
+        if not at or not digits.isascii() or not digits.isdigit() or int(digits) < 1:
+            raise ParameterError(f"the metric {name!r} needs a cut-off of at least 1, e.g. {known[base.lower()]}@5")
+        return cls(known[base.lower()], int(digits))
+
+    def __str__(self) -> str:
+        return f"{self.base}@{self.k}"
+
+
+def terms(matches: Matches, name: str) -> Terms:
+    """The point-wise terms of a metric by name; not for coverage and macro averages, which are not sums over points."""
+    metric = MetricName.parse(name)
+    if metric.base not in POINT_METRICS:
+        raise ParameterError(f"{metric} is not a mean over points; those are {', '.join(POINT_METRICS)}")
+    return POINT_METRICS[metric.base](matches, metric.k)
+
+
+def score(matches: Matches, name: str) -> float:
+    """One metric by name, as a fraction."""
+    metric = MetricName.parse(name)
+    if metric.base in LABEL_METRICS:
+        return LABEL_METRICS[metric.base](matches, metric.k)
+    return POINT_METRICS[metric.base](matches, metric.k).value
+
+
+def evaluate(
+    predictions: Predictions,
+    Y: Any,
+    *,
+    inverse_propensities: ArrayLike | None = None,
+    ks: Sequence[int] = (1, 2, 3, 4, 5),
+) -> dict[str, float]:
+    """The usual metrics, in percent, under keys such as `P@1`.
+
+    P, nDCG, R, coverage, abandonment, macro-P, macro-R and macro-F1 at each k; PSP, PSnDCG and PSR too where
+    `inverse_propensities` (1/p_l of each label of Y, from the training counts) are given. What each means is in its own
+    docstring. Y may hold labels that the model does not know.
+    """
+    if not ks:
+        raise ParameterError("ks is empty; give at least one cut-off, e.g. ks=(1, 3, 5)")
+    matches = Matches.of(predictions, Y, inverse_propensities=inverse_propensities)
+    for k in ks:
+        matches.column(k)  # a k that cannot be used is an error before any work
+    names = _PLAIN + (() if inverse_propensities is None else _SCORED) + _REST
+    return {f"{name}@{k}": 100.0 * score(matches, f"{name}@{k}") for name in names for k in ks}
+
+
+class RelativeChange(NamedTuple):
+    """Mean relative changes, as fractions of the base's values."""
+
+    vanilla: float
+    propensity_scored: float
+
+
+def relative_change(method: Mapping[str, float], base: Mapping[str, float]) -> RelativeChange:
+    """How a method changes the metrics of a base, in two numbers (Qaraei et al. 2021, eq. 30).
+
+    mean over m in {P, nDCG}@{1, 3, 5} of (m(method) - m(base)) / m(base), and the same over {PSP, PSnDCG}@{1, 3, 5}.
+    Takes two results of `evaluate` with propensities. nDCG@1 is P@1, so P@1 counts twice; the paper has it so.
+    """
+    return RelativeChange(
+        _mean_change(method, base, ("P", "nDCG")),
+        _mean_change(method, base, ("PSP", "PSnDCG")),
+    )
+
+
+def _mean_change(method: Mapping[str, float], base: Mapping[str, float], metrics: Sequence[str]) -> float:
+    names = [f"{metric}@{k}" for metric in metrics for k in (1, 3, 5)]
+    for name in names:
+        if name not in method or name not in base:
+            raise ParameterError(f"{name} is missing; the relative change needs {', '.join(names)} of both results")
+        if base[name] == 0:
+            raise ParameterError(f"{name} of the base is 0, so a change relative to it is not defined")
+    return sum((method[name] - base[name]) / base[name] for name in names) / len(names)
