@@ -1,0 +1,55 @@
+"""A converted dataset: a directory of mapped arrays (see `longtail.core.store`), ready without parsing."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from scipy import sparse
+
+from longtail.core import store
+from longtail.core.state import State
+from longtail.data.dataset import Dataset
+from longtail.data.texts import Texts
+from longtail.errors import ModelError
+
+KIND = "dataset"
+
+
+def write_directory(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write everything a dataset holds to the directory `path`, whole or not at all."""
+    state = State({"parts": [], "label_parents": dataset.label_parents})
+    for name, matrix in (("Y", dataset.Y), ("X", dataset.X)):
+        if matrix is not None:
+            state.put_csr(name, matrix)
+            state.values["parts"].append(name)
+    for name in ("texts", "label_names", "label_texts"):
+        strings = getattr(dataset, name)
+        if strings is not None:
+            texts = Texts.of(strings).packed()
+            state.arrays[f"{name}.bytes"], state.arrays[f"{name}.offsets"] = texts.buffer, texts.offsets
+            state.values["parts"].append(name)
+    header = {"kind": KIND, "format": 1, "n_points": dataset.n_points, "n_labels": dataset.n_labels}
+    store.write(path, header, state, overwrite=overwrite)
+
+
+def read_directory(path: str | os.PathLike[str]) -> Dataset:
+    """The dataset in the directory `path`; X, Y and texts stay in the mapped file until they are used."""
+    _, state = store.read(path, KIND)
+    try:
+        parts = {name: _part(state, name) for name in state.values["parts"]}
+        return Dataset(**parts, label_parents=state.values["label_parents"])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ModelError(f"{path}: the manifest and the arrays do not fit together ({error})") from error
+
+
+def _part(state: State, name: str) -> Any:
+    if name in ("X", "Y"):
+        return _checked(state.get_csr(name))
+    texts = Texts(state.arrays[f"{name}.bytes"], state.arrays[f"{name}.offsets"])
+    return texts if name == "texts" else list(texts)
+
+
+def _checked(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+    matrix.check_format(full_check=True)
+    return matrix

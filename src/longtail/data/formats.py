@@ -1,0 +1,186 @@
+"""`read_dataset` and `write_dataset`: the format follows from the name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from longtail.data import files
+from longtail.data.dataset import Dataset
+from longtail.errors import DataError, ParameterError
+
+_XC, _JSONL, _CSV, _TSV, _PARQUET, _NPZ = (
+    (".txt", ".svm", ".xc"),
+    (".jsonl", ".json"),
+    ".csv",
+    ".tsv",
+    ".parquet",
+    ".npz",
+)
+_KNOWN = (
+    "a dataset directory, an XC file (.txt .svm .xc), JSON lines (.jsonl .json), a table (.csv .tsv .parquet) "
+    "or SciPy matrices (.npz); all but .parquet and .npz may end in .gz .xz .zst"
+)
+
+
+def read_dataset(
+    path: str | os.PathLike[str],
+    *,
+    label_names: Sequence[str] | None = None,
+    n_features: int | None = None,
+    n_labels: int | None = None,
+    text_field: str = "text",
+    labels_field: str | None = "labels",
+    separator: str = ";",
+) -> Dataset:
+    """The dataset at `path`; the format follows from the name.
+
+    label_names: label ids follow this list; labels that are not in it get ids after it, so Y may become wider. A file
+    without names (XC, .npz) is taken to use the list's positions as ids.
+    n_features, n_labels: the width of X and Y where a file may not show it (XC, .npz); wider data is an error.
+    text_field, labels_field, separator: the fields or columns of JSON lines and tables, and what separates labels in
+    one string. labels_field=None reads texts without labels.
+    """
+    if not Path(path).exists():
+        raise DataError("does not exist", path=path)
+    try:
+        if Path(path).is_dir() or _format(path) in (*_XC, _NPZ):
+            return _read_matrices(path, label_names, n_features, n_labels)
+        if n_features is not None or n_labels is not None:
+            raise ParameterError(f"{path}: n_features and n_labels are for files of numbers; texts have no such widths")
+        return _read_texts(path, label_names, text_field, labels_field, separator)
+    except DataError as error:
+        if error.path is not None:
+            raise
+        raise DataError(error.message, path=path, line=error.line, field=error.field) from error
+
+
+def _format(path: str | os.PathLike[str]) -> str:
+    suffix, compression = files.suffixes(path)
+    known = (*_XC, *_JSONL, _CSV, _TSV, _PARQUET, _NPZ)
+    if suffix not in known or (compression and suffix in (_PARQUET, _NPZ)):
+        raise DataError(f"the ending {suffix + compression!r} tells no format; known are {_KNOWN}", path=path)
+    return suffix
+
+
+def _read_matrices(
+    path: str | os.PathLike[str], label_names: Sequence[str] | None, n_features: int | None, n_labels: int | None
+) -> Dataset:
+    if Path(path).is_dir():
+        from longtail.data.directory import read_directory
+
+        dataset = read_directory(path)
+    elif _format(path) == _NPZ:
+        from longtail.data.npz import read_npz
+
+        dataset = read_npz(path)
+    else:
+        from longtail.data.xc import read_xc
+
+        return _follow_names(read_xc(path, n_features=n_features, n_labels=n_labels), label_names)
+    return _follow_names(_widened(dataset, n_features, n_labels), label_names)
+
+
+def _read_texts(
+    path: str | os.PathLike[str],
+    label_names: Sequence[str] | None,
+    text_field: str,
+    labels_field: str | None,
+    separator: str,
+) -> Dataset:
+    suffix = _format(path)
+    if suffix in _JSONL:
+        from longtail.data.jsonl import read_jsonl
+
+        return read_jsonl(path, label_names=label_names, text_field=text_field, labels_field=labels_field)
+    if not separator:
+        raise ParameterError("separator is empty; it must be the character between two labels")
+    from longtail.data.tables import read_csv, read_parquet
+
+    if suffix == _PARQUET:
+        return read_parquet(
+            path, label_names=label_names, text_field=text_field, labels_field=labels_field, separator=separator
+        )
+    return read_csv(
+        path, delimiter="\t" if suffix == _TSV else ",",
+        label_names=label_names, text_field=text_field, labels_field=labels_field, separator=separator,
+    )  # fmt: skip
+
+
+def _widened(dataset: Dataset, n_features: int | None, n_labels: int | None) -> Dataset:
+    X, Y = dataset.X, dataset.Y
+    if n_features is not None and X is not None:
+        X = _resized(X, n_features, "features")
+    if n_labels is not None and n_labels != dataset.n_labels:
+        if dataset.label_names is not None:
+            raise DataError(f"has {dataset.n_labels} named labels, but n_labels is {n_labels}")
+        Y = _resized(Y, n_labels, "labels")
+    return replace(dataset, X=X, Y=Y)
+
+
+def _resized(matrix: sparse.csr_matrix, width: int, what: str) -> sparse.csr_matrix:
+    if width < matrix.shape[1]:
+        raise DataError(f"has {matrix.shape[1]} {what}, but {width} are expected")
+    return sparse.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(matrix.shape[0], width), copy=False)
+
+
+def _follow_names(dataset: Dataset, label_names: Sequence[str] | None) -> Dataset:
+    """Give the labels the ids that `label_names` asks for; labels beyond it come after it."""
+    if label_names is None:
+        return dataset
+    given = list(label_names)
+    if len(set(given)) != len(given):
+        raise ParameterError("label_names holds a name twice; label names must be distinct")
+    if dataset.label_names is None:
+        names = given + [str(label) for label in range(len(given), dataset.n_labels)]
+        return replace(dataset, Y=_resized(dataset.Y, len(names), "labels"), label_names=names)
+    position = {name: i for i, name in enumerate(given)}
+    for name in sorted(set(dataset.label_names) - set(given)):
+        position[name] = len(position)
+    new_ids = np.array([position[name] for name in dataset.label_names], dtype=np.int32)
+    Y = sparse.csr_matrix(
+        (dataset.Y.data, new_ids[dataset.Y.indices], dataset.Y.indptr), shape=(dataset.n_points, len(position))
+    )
+    texts = None
+    if dataset.label_texts is not None:
+        text_of = dict(zip(dataset.label_names, dataset.label_texts, strict=True))
+        texts = [text_of.get(name, name) for name in position]
+    return replace(dataset, Y=Y, label_names=list(position), label_texts=texts)
+
+
+def write_dataset(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a dataset in the format that the name asks for; a name without an ending makes a dataset directory.
+
+    The place is replaced only with `overwrite`, and only once the new content is complete. A directory keeps
+    everything; the other formats keep what they have a place for (XC and .npz features and label ids, JSON lines and
+    tables texts and label names).
+    """
+    suffix = "" if Path(path).is_dir() or not Path(path).suffix else _format(path)
+    if suffix == "":
+        from longtail.data.directory import write_directory
+
+        write_directory(dataset, path, overwrite=overwrite)
+    elif suffix == _NPZ:
+        from longtail.data.npz import write_npz
+
+        write_npz(dataset, path, overwrite=overwrite)
+    elif suffix in _XC:
+        from longtail.data.xc import write_xc
+
+        write_xc(dataset, path, overwrite=overwrite)
+    elif suffix in _JSONL:
+        from longtail.data.jsonl import write_jsonl
+
+        write_jsonl(dataset, path, overwrite=overwrite)
+    else:
+        from longtail.data.tables import write_csv, write_parquet
+
+        if suffix == _PARQUET:
+            write_parquet(dataset, path, overwrite=overwrite)
+        else:
+            write_csv(dataset, path, delimiter="\t" if suffix == _TSV else ",", overwrite=overwrite)

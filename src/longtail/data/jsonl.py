@@ -1,0 +1,109 @@
+"""JSON lines: one object a line with a text and a list of labels; other fields are ignored."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from longtail.data import files
+from longtail.data.dataset import Dataset
+from longtail.data.labels import LabelCollector
+from longtail.data.texts import Texts, TextsBuilder
+from longtail.errors import DataError
+
+Path = str | os.PathLike[str]
+
+
+def read_jsonl(
+    path: Path,
+    *,
+    label_names: Sequence[str] | None = None,
+    text_field: str = "text",
+    labels_field: str | None = "labels",
+) -> Dataset:
+    """Texts and labels of a JSON-lines file. Labels are strings or whole numbers; one that occurs twice counts once.
+
+    labels_field=None reads texts only, for points whose labels are not known.
+    """
+    texts, labels = TextsBuilder(), LabelCollector(label_names)
+    empty = True
+    for line, entry in read_objects(path):
+        empty = False
+        text = _field(entry, text_field, path, line)
+        if not isinstance(text, str):
+            raise DataError(f"must be a string, not {_kind(text)}", path=path, line=line, field=text_field)
+        try:
+            texts.append(text)
+        except UnicodeEncodeError as error:
+            raise DataError(f"is not valid Unicode ({error.reason})", path=path, line=line, field=text_field) from error
+        labels.add_point(() if labels_field is None else _labels(entry, labels_field, path, line))
+    if empty:
+        raise DataError("the file is empty", path=path)
+    Y, names = labels.finish()
+    return Dataset(Y=Y, texts=Texts(*texts.arrays()), label_names=names)
+
+
+def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The line number and the JSON object of each line that is not blank; one line is held at a time."""
+    with files.reading(path) as stream:
+        for line, content in enumerate(stream, start=1):
+            if content.isspace():
+                continue
+            try:
+                entry = json.loads(content.decode("utf-8"))
+            except UnicodeDecodeError as error:
+                raise DataError(f"is not UTF-8 ({error.reason} at byte {error.start})", path=path, line=line) from error
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"is not a JSON object ({error})", path=path, line=line) from error
+            if not isinstance(entry, dict):
+                raise DataError(f"must be a JSON object, not {_kind(entry)}", path=path, line=line)
+            yield line, entry
+
+
+def _field(entry: dict[str, Any], field: str, path: Path, line: int) -> Any:
+    if field not in entry:
+        found = ", ".join(map(repr, entry)) or "none"
+        raise DataError(f"is missing; the fields of this line: {found}", path=path, line=line, field=field)
+    return entry[field]
+
+
+def _labels(entry: dict[str, Any], field: str, path: Path, line: int) -> Iterator[str]:
+    labels = _field(entry, field, path, line)
+    if not isinstance(labels, list):
+        raise DataError(f"must be a list of labels, not {_kind(labels)}", path=path, line=line, field=field)
+    for label in labels:
+        if isinstance(label, bool) or not isinstance(label, (str, int)) or label == "":
+            said = f"a label must be a string that is not empty or a whole number, not {json.dumps(label)[:40]}"
+            raise DataError(said, path=path, line=line, field=field)
+        name = str(label)
+        try:
+            name.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise DataError(f"is not valid Unicode ({error.reason})", path=path, line=line, field=field) from error
+        yield name
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", int: "a number"}
+    return names.get(type(value), "a number")
+
+
+def write_jsonl(dataset: Dataset, path: Path, *, overwrite: bool = False) -> None:
+    """Write texts and labels (by name where there are names); features and labels without points are not written."""
+    if dataset.texts is None:
+        raise DataError("JSON lines hold texts, and this dataset has only features; write it as .txt, .npz or a folder")
+    with files.writing(path, overwrite=overwrite) as stream:
+        for text, labels in zip(dataset.texts, point_labels(dataset), strict=True):
+            stream.write(json.dumps({"text": text, "labels": labels}, ensure_ascii=False).encode() + b"\n")
+
+
+def point_labels(dataset: Dataset) -> Iterator[list[Any]]:
+    """The labels of each point, by name where there are names."""
+    Y, names = dataset.Y, dataset.label_names
+    for row in range(dataset.n_points):
+        ids = Y.indices[Y.indptr[row] : Y.indptr[row + 1]].tolist()
+        yield ids if names is None else [names[i] for i in ids]

@@ -1,0 +1,68 @@
+"""SciPy .npz matrices: features in a file whose name has a part `X` (`train.X.npz`, `X.trn.npz`), labels beside."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from longtail.data import files
+from longtail.data.dataset import Dataset
+from longtail.errors import DataError, LongtailError, OutputError
+
+
+def labels_path(path: str | os.PathLike[str]) -> Path:
+    """The file with the labels of the features in `path`."""
+    path = Path(path)
+    parts = path.name.split(".")
+    if parts.count("X") != 1:
+        said = "the name of a feature matrix must have one part X, as in train.X.npz; its labels are in train.Y.npz"
+        raise DataError(said, path=path)
+    return path.with_name(".".join("Y" if part == "X" else part for part in parts))
+
+
+def read_npz(path: str | os.PathLike[str]) -> Dataset:
+    beside = labels_path(path)
+    if Path(path).is_file() and not beside.is_file():
+        raise DataError(f"the labels are expected beside it, in {beside.name}, which is missing", path=path)
+    X, Y = _load(path), _load(beside)
+    if X.shape[0] != Y.shape[0]:
+        raise DataError(f"holds the labels of {Y.shape[0]} points, but {Path(path).name} has {X.shape[0]}", path=beside)
+    return Dataset(Y=Y, X=X)
+
+
+def _load(path: str | os.PathLike[str]) -> sparse.csr_matrix:
+    with files.reading(path) as stream:
+        try:
+            # SciPy loads with allow_pickle=False.
+            matrix = sparse.load_npz(stream)
+            if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+                raise DataError(f"must be a two-dimensional matrix of numbers, not of {matrix.dtype}", path=path)
+            if max(matrix.shape) > np.iinfo(np.int32).max:
+                raise DataError(f"the shape {matrix.shape} is too large", path=path)
+            if hasattr(matrix, "check_format"):
+                matrix.check_format(full_check=True)  # SciPy's kernels trust the indices, so they are checked first
+            return sparse.csr_matrix(matrix)
+        except LongtailError:
+            raise
+        except Exception as error:  # whatever a damaged archive makes zipfile, zlib, NumPy and SciPy raise
+            raise DataError(f"is not a SciPy sparse matrix, or is damaged ({error})", path=path) from error
+
+
+def write_npz(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write features to `path` and labels to its twin; names and texts are not kept.
+
+    The labels come first: a crash in between leaves no new features without their labels.
+    """
+    if dataset.X is None:
+        raise DataError(".npz holds features, and this dataset has only texts; make features of them first")
+    try:
+        beside = labels_path(path)
+    except DataError as error:
+        raise OutputError(str(error)) from error
+    files.check_free(path, overwrite=overwrite)
+    for place, matrix in ((beside, dataset.Y), (path, dataset.X)):
+        with files.writing(place, overwrite=overwrite) as stream:
+            sparse.save_npz(stream, matrix)

@@ -1,0 +1,286 @@
+"""XC-repository files: an optional `N D L` header, then a line `l1,l2 f:v f:v` for each point.
+
+Labels and features count from 0. A point without labels begins with a space or directly with `f:v`; an empty line is a
+point without anything. Features may be unsorted in the file; they are sorted when read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.core.run import in_threads, thread_count
+from longtail.data import files, xc_kernels
+from longtail.data.dataset import Dataset
+from longtail.errors import DataError
+
+Path = str | os.PathLike[str]
+
+BLOCK_BYTES = 1 << 20
+# Blocks wait in memory for each thread, and beyond this many the disk or the decompression is what one waits for.
+_MAX_THREADS = 8
+_MAX_WIDTH = 2**31 - 1  # indices are int32
+_HEADER = re.compile(rb"(\d+) +(\d+) +(\d+) *\r?\n?")
+_ROUNDS_TO_INFINITY = 2.0**128 - 2.0**103  # half a unit above the largest float32
+
+
+def read_xc(path: Path, *, n_features: int | None = None, n_labels: int | None = None) -> Dataset:
+    """The points of an XC file. `n_features`, `n_labels`: the widths to give X and Y, at least those of the file."""
+    with files.reading(path) as stream:
+        first = stream.readline()
+        if not first:
+            raise DataError("the file is empty", path=path)
+        header = _read_header(first, path, n_features, n_labels)
+        rest = b"" if header.given else first
+        limits = header.n_labels, header.n_features
+        blocks = in_threads(
+            lambda block: _parse_block(block, *limits),
+            _blocks_of_lines(stream, rest),
+            n_jobs=min(thread_count(None), _MAX_THREADS),
+        )
+        parsed = _Lines(path, header)
+        for block in blocks:
+            parsed.append(block)
+    Y, X = parsed.matrices(n_labels, n_features)
+    return Dataset(Y=Y, X=X)
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The counts at the head of a file; without a header the limits are those of the caller or of the index type."""
+
+    given: bool
+    n_points: int
+    n_features: int
+    n_labels: int
+
+
+def _read_header(first: bytes, path: Path, n_features: int | None, n_labels: int | None) -> _Header:
+    match = _HEADER.fullmatch(first)
+    if match is None:
+        return _Header(False, -1, *(_MAX_WIDTH if wanted is None else wanted for wanted in (n_features, n_labels)))
+    counts = [int(group) if len(group) < 19 else 10**18 for group in match.groups()]
+    for count, wanted, what in ((counts[1], n_features, "features"), (counts[2], n_labels, "labels")):
+        if count > _MAX_WIDTH:
+            raise DataError(f"the header says {count} {what}; at most {_MAX_WIDTH} can be read", path=path, line=1)
+        if wanted is not None and count > wanted:
+            raise DataError(f"the header says {count} {what}, but {wanted} are expected", path=path, line=1)
+    return _Header(True, *counts)
+
+
+def _blocks_of_lines(stream: BinaryIO, rest: bytes) -> Iterator[bytes]:
+    """The stream in blocks of whole lines; the last line gets its newline if it has none."""
+    pieces = [rest]
+    while piece := stream.read(BLOCK_BYTES):
+        cut = piece.rfind(b"\n") + 1
+        if cut == 0:
+            pieces.append(piece)
+            continue
+        pieces.append(piece[:cut])
+        yield b"".join(pieces)
+        pieces = [piece[cut:]]
+    last = b"".join(pieces)
+    if last:
+        yield last if last.endswith(b"\n") else last + b"\n"
+
+
+@dataclass
+class _Block:
+    """What one block of lines says; `error` (message, line within the block) if it cannot be read."""
+
+    labels: NDArray[np.int32]
+    label_ends: NDArray[np.int64]
+    features: NDArray[np.int32]
+    values: NDArray[np.float32]
+    feature_ends: NDArray[np.int64]
+    error: tuple[str, int] | None = None
+
+    @property
+    def trailing_empty_lines(self) -> int:
+        """How many lines at the end have neither labels nor features."""
+        filled = [
+            int(np.searchsorted(ends, indices.size)) + 1
+            for ends, indices in ((self.label_ends, self.labels), (self.feature_ends, self.features))
+            if indices.size
+        ]
+        return int(self.label_ends.size) - max(filled, default=0)
+
+
+def _parse_block(block: bytes, label_limit: int, feature_limit: int) -> _Block:
+    data = np.frombuffer(block, dtype=np.uint8)
+    newlines, commas, colons = xc_kernels.count_marks(data)
+    labels, label_ends = np.empty(newlines + commas, np.int32), np.empty(newlines, np.int64)
+    features, values = np.empty(colons, np.int32), np.empty(colons, np.float32)
+    feature_ends, inexact = np.empty(newlines, np.int64), np.empty(2 * colons, np.int64)
+    code, where, n_lines, n_features, n_inexact, labels_rise, features_rise = xc_kernels.parse_lines(
+        data, label_limit, feature_limit, labels, label_ends, features, values, feature_ends, inexact
+    )
+    n_labels = int(label_ends[n_lines - 1]) if n_lines else 0
+    parsed = _Block(
+        labels[:n_labels], label_ends[:n_lines], features[:n_features], values[:n_features], feature_ends[:n_lines],
+    )  # fmt: skip
+    not_finite = _convert_inexact(block, inexact[: 2 * n_inexact].reshape(-1, 2), parsed)
+    if not_finite is not None:
+        parsed.error = not_finite
+    elif code != xc_kernels.NO_ERROR:
+        parsed.error = _message(code, block, where, label_limit, feature_limit), n_lines
+    elif not (labels_rise and features_rise):
+        parsed.error = _sort(parsed)
+    return parsed
+
+
+def _convert_inexact(block: bytes, inexact: NDArray[np.int64], parsed: _Block) -> tuple[str, int] | None:
+    """Let Python convert the few values that the kernel cannot round with certainty; refuse those beyond float32."""
+    for start, feature in inexact.tolist():
+        token = _token(block, start)
+        value = float(token)
+        if abs(value) >= _ROUNDS_TO_INFINITY:
+            line = int(np.searchsorted(parsed.feature_ends, feature, side="right"))
+            return f"the value {_shown(token)} is too large for a 32-bit number", line
+        parsed.values[feature] = value
+    return None
+
+
+def _sort(parsed: _Block) -> tuple[str, int] | None:
+    ones = np.ones(parsed.labels.size, np.float32)
+    for what, ends, indices, values in (
+        ("label", parsed.label_ends, parsed.labels, ones),
+        ("feature", parsed.feature_ends, parsed.features, parsed.values),
+    ):
+        line, index = xc_kernels.sort_lines(ends, indices, values)
+        if line >= 0:
+            return f"{what} {index} occurs twice in this line", line
+    return None
+
+
+def _message(code: int, block: bytes, where: int, label_limit: int, feature_limit: int) -> str:
+    token = _shown(_token(block, where) or block[where : where + 1])
+    return {
+        xc_kernels.NOT_A_NUMBER: f"expected a label or feature index at {token}",
+        xc_kernels.NEGATIVE: f"the index at {token} is negative; labels and features count from 0",
+        xc_kernels.LABEL_RANGE: f"the label at {token} is out of range: there are {label_limit} labels, from 0",
+        xc_kernels.FEATURE_RANGE: f"the feature at {token} is out of range: there are {feature_limit} features, from 0",
+        xc_kernels.NO_COLON: f"expected 'feature:value' at {token}",
+        xc_kernels.BAD_VALUE: f"expected a feature with a finite decimal number, like 7:0.25, at {token}",
+        xc_kernels.STRAY: f"expected labels like 3,17 at {token}",
+    }[code]
+
+
+def _token(block: bytes, where: int) -> bytes:
+    end = where
+    while block[end] not in b" \t\r\n":
+        end += 1
+    return block[where:end]
+
+
+def _shown(token: bytes) -> str:
+    text = repr(token[:40].decode("ascii", "backslashreplace")) + ("..." if len(token) > 40 else "")
+    return text if token.isascii() and b"\0" not in token else f"{text} (the file is not plain ASCII text)"
+
+
+class _Lines:
+    """The parsed blocks of a file, and the matrices that they make."""
+
+    def __init__(self, path: Path, header: _Header) -> None:
+        self._path, self._header = path, header
+        self._blocks: list[_Block] = []
+        self._n_lines = 0
+        self._trailing_empty_lines = 0
+
+    def append(self, block: _Block) -> None:
+        if block.error is not None:
+            message, line = block.error
+            self._check_count(self._n_lines + line + 1, 0)
+            raise DataError(message, path=self._path, line=self._n_lines + line + 1 + self._header.given)
+        n_lines = block.label_ends.size
+        self._n_lines += n_lines
+        n_empty = block.trailing_empty_lines
+        self._trailing_empty_lines = n_empty + (self._trailing_empty_lines if n_empty == n_lines else 0)
+        self._check_count(self._n_lines, self._trailing_empty_lines)
+        self._blocks.append(block)
+
+    def _check_count(self, n_lines: int, n_empty: int) -> None:
+        if self._header.given and n_lines - n_empty > self._header.n_points:
+            said = f"the header says {self._header.n_points} points"
+            raise DataError(f"{said}, but there are more lines", path=self._path, line=self._header.n_points + 2)
+
+    def matrices(self, n_labels: int | None, n_features: int | None) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
+        """Y and X. Each array leaves the blocks as it is joined, so that at most one is held twice."""
+        header, n_points = self._header, self._n_lines
+        if header.given:
+            if n_points < header.n_points:
+                said = f"the header says {header.n_points} points, but the file ends after {n_points}"
+                raise DataError(said, path=self._path, line=n_points + 1)
+            n_points = header.n_points  # beyond are only empty lines at the end
+        indptr = _joined_ends([block.label_ends for block in self._blocks])[: n_points + 1]
+        indices = self._join("labels", np.int32)
+        width = _width(indices, header.n_labels if header.given else None, n_labels)
+        Y = _canonical_csr(np.ones(indices.size, np.float32), indices, indptr, width)
+        indptr = _joined_ends([block.feature_ends for block in self._blocks])[: n_points + 1]
+        indices = self._join("features", np.int32)
+        values = self._join("values", np.float32)
+        width = _width(indices, header.n_features if header.given else None, n_features)
+        return Y, _canonical_csr(values, indices, indptr, width)
+
+    def _join(self, name: str, dtype: type[np.generic]) -> NDArray[Any]:
+        joined = np.concatenate([np.empty(0, dtype), *(getattr(block, name) for block in self._blocks)])
+        for block in self._blocks:
+            setattr(block, name, None)
+        return joined
+
+
+def _joined_ends(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    pieces = [np.zeros(1, np.int64)]
+    for ends in parts:
+        pieces.append(ends + pieces[-1][-1])
+    return np.concatenate(pieces)
+
+
+def _width(indices: NDArray[np.int32], header: int | None, wanted: int | None) -> int:
+    found = int(indices.max()) + 1 if indices.size else 0
+    return max(found, header or 0, wanted or 0)
+
+
+def _canonical_csr(
+    data: NDArray[np.float32], indices: NDArray[np.int32], indptr: NDArray[np.int64], width: int
+) -> sparse.csr_matrix:
+    matrix = sparse.csr_matrix((data, indices, indptr), shape=(indptr.size - 1, width), copy=False)
+    matrix.has_canonical_format = True  # every line was found sorted or was sorted; spares SciPy a pass
+    return matrix
+
+
+def write_xc(dataset: Dataset, path: Path, *, overwrite: bool = False) -> None:
+    """Write X and Y with a header; values as the shortest decimals that read back as the same float32.
+
+    The format has no place for label names, label texts and parents.
+    """
+    if dataset.X is None:
+        raise DataError("an XC file holds features, and this dataset has only texts; make features of them first")
+    with files.writing(path, overwrite=overwrite) as stream:
+        stream.write(f"{dataset.n_points} {dataset.n_features} {dataset.n_labels}\n".encode())
+        for start in range(0, dataset.n_points, 4096):
+            rows = slice(start, start + 4096)
+            stream.write(_formatted(dataset.Y[rows], dataset.X[rows]))
+
+
+def _formatted(Y: sparse.csr_matrix, X: sparse.csr_matrix) -> bytes:
+    labels = _joined_rows(Y.indptr, pa.array(Y.indices).cast(pa.large_string()), ",")
+    pairs = (pa.array(X.indices).cast(pa.large_string()), pa.array(X.data).cast(pa.large_string()))
+    features = _joined_rows(X.indptr, pc.binary_join_element_wise(*pairs, pa.scalar(":", pa.large_string())), " ")
+    # A point without labels begins with the space that separates them, so that no empty line comes about.
+    lines = pc.binary_join_element_wise(labels, features, pa.scalar(" ", pa.large_string()))
+    return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
+
+
+def _joined_rows(indptr: NDArray[np.integer[Any]], strings: pa.Array, separator: str) -> pa.Array:
+    lists = pa.LargeListArray.from_arrays(pa.array(indptr, pa.int64()), strings)
+    return pc.binary_join(lists, pa.scalar(separator, pa.large_string()))
