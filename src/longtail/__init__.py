@@ -16,6 +16,13 @@ _HOME = {
     "Popularity": "longtail.core.popularity",
     "load_model": "longtail.core.model",
     "save_model": "longtail.core.model",
+    "make_longtail": "longtail.data.synthetic",
+    "TextFeatures": "longtail.features",
+    "TextPipeline": "longtail.features",
+    "PropensityModel": "longtail.objectives",
+    "PW": "longtail.objectives",
+    "PWcb": "longtail.objectives",
+    "Unbiased": "longtail.objectives",
     "errors": "longtail.errors",
 }
 

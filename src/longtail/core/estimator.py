@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -111,11 +112,24 @@ def n_rows(X: Any) -> int:
 
 
 def data_fingerprint(X: Any, Y: sparse.csr_matrix) -> str:
-    """A digest of the training data: features in full, texts by their labels and number."""
+    """A digest of the training data, in full."""
     parts = [Y.indices, Y.indptr]
     if sparse.issparse(X):
         parts += [X.data, X.indices, X.indptr]
+    else:
+        parts.append(_digest_of_texts(X))
     return fingerprint(*parts, np.asarray([n_rows(X)]))
+
+
+def _digest_of_texts(texts: Sequence[str]) -> NDArray[np.uint8]:
+    digest = hashlib.sha256()
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(f"text {row} is {type(text).__name__} ({str(text)[:40]!r}), but must be a string")
+        encoded = text.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "little"))  # so that moving a word to the next text is a change
+        digest.update(encoded)
+    return np.frombuffer(digest.digest(), dtype=np.uint8)
 
 
 def check_positive(**values: float) -> None:

@@ -26,19 +26,19 @@ class PropensityModel:
     `p_l = 1 / (1 + C (n_l + B)^-A)` with `C = (log N - 1) (B + 1)^A`, natural logarithm. n_l is the number of training
     points that carry label l, N the number of training points.
 
-    For N <= 2 the paper's `log N - 1` is negative and would give propensities above 1; it is taken as 0 there, so that
-    every propensity is 1: two points cannot say that anything is missing.
+    A > 0 and B > -1. For N <= 2 the paper's `log N - 1` is negative and would give propensities above 1; it is taken as
+    0 there, so that every propensity is 1: two points cannot say that anything is missing. For B <= 0 (a fit may find
+    it; no published one does) the power does not exist at n_l = 0, and a label without points counts as one with one.
     """
 
     A: float = 0.55
     B: float = 1.5
 
     def __post_init__(self) -> None:
-        for name, value in (("A", self.A), ("B", self.B)):
+        for name, value, least in (("A", self.A, 0), ("B", self.B, -1)):
             number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-            # B = 0 would give a label without points the propensity 0, which nothing can be divided by.
-            if not number or not 0 < value < math.inf:
-                raise ParameterError(f"{name} of the propensity model is {value!r}, but must be a number above 0")
+            if not number or not least < value < math.inf:
+                raise ParameterError(f"{name} of the propensity model is {value!r}, but must be a number above {least}")
 
     @classmethod
     def preset(cls, name: str) -> PropensityModel:
@@ -54,6 +54,8 @@ class PropensityModel:
     def inverse(self, counts: ArrayLike, n_points: int) -> Floats:
         """1 / p_l, the weight of a hit in the propensity-scored metrics."""
         n = check_counts(counts, n_points)
+        if self.B <= 0:
+            n = np.maximum(n, 1.0)
         return np.asarray(1.0 + self.scale(n_points) * (n + self.B) ** -self.A)
 
     def scale(self, n_points: int) -> float:
@@ -181,13 +183,15 @@ def _bin_averages(n: Floats, complete: Floats, labels_per_bin: int) -> tuple[Flo
 
 
 def _least_squares(frequency: Floats, propensity: Floats, n_points: int) -> PropensityModel:
-    def residuals(logs: Floats) -> Floats:
-        A, B = np.exp(logs)
-        return PropensityModel(float(A), float(B)).propensities(frequency, n_points) - propensity
+    def model(logs: Floats) -> PropensityModel:
+        return PropensityModel(float(np.exp(logs[0])), float(np.expm1(logs[1])))
 
-    # In logarithms both parameters stay positive; the bounds keep the search where the model is not numerically flat.
-    starts = [np.log([A, B]) for A in (0.1, 0.5, 1.0) for B in (0.1, 1.5, 20.0)]
+    def residuals(logs: Floats) -> Floats:
+        return model(logs).propensities(frequency, n_points) - propensity
+
+    # In (log A, log(B + 1)) both stay in range; the bounds keep the search where the model is not numerically flat.
+    # The squares have more than one valley, hence several starts.
+    starts = [np.log([A, B + 1]) for A in (0.1, 0.5, 1.0) for B in (-0.8, 0.1, 1.5, 20.0)]
     bounds = (np.log([1e-3, 1e-3]), np.log([10.0, 1e4]))
     found = min((optimize.least_squares(residuals, start, bounds=bounds) for start in starts), key=lambda fit: fit.cost)
-    A, B = np.exp(found.x)
-    return PropensityModel(float(A), float(B))
+    return model(found.x)

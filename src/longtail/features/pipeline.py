@@ -1,0 +1,60 @@
+"""A model for texts made of features and a model for features, trained, saved and used as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scipy import sparse
+from sklearn.base import clone
+
+from longtail.core import registry
+from longtail.core.estimator import Estimator
+from longtail.core.model import full_state, restore
+from longtail.core.predictions import Predictions, empty_top
+from longtail.core.run import Run
+from longtail.core.state import State
+from longtail.errors import ParameterError
+from longtail.features.text import TextFeatures
+
+
+class TextPipeline(Estimator):
+    """Texts to features to labels: `features` (default `TextFeatures()`), then `model` (default DiSMEC).
+
+    Both are cloned by `fit` and kept as `features_` and `model_`; their parameters are reached as `model__C`,
+    `features__min_df`. Texts are predicted in chunks, so memory does not grow with their number.
+    """
+
+    input_kind = "text"
+
+    def __init__(self, *, model: Estimator | None = None, features: TextFeatures | None = None) -> None:
+        self.model = model
+        self.features = features
+
+    def _check_parameters(self) -> None:
+        if self.model is not None and not (isinstance(self.model, Estimator) and self.model.input_kind == "features"):
+            raise ParameterError(f"model is {self.model!r}, but must be an estimator that is trained on features")
+        if self.features is not None and not isinstance(self.features, TextFeatures):
+            raise ParameterError(f"features is {self.features!r}, but must be TextFeatures")
+
+    def _new_parts(self) -> None:
+        self.features_ = TextFeatures() if self.features is None else clone(self.features)
+        self.model_ = registry.estimator_class("dismec")() if self.model is None else clone(self.model)
+
+    def _fit(self, X: Sequence[str], Y: sparse.csr_matrix, run: Run) -> None:
+        self._new_parts()
+        self.model_.fit(self.features_.fit_transform(X), Y, label_names=self.label_names_, run=run)
+
+    def _predict(self, X: Sequence[str], k: int) -> Predictions:
+        parts = [self.model_.predict(block, k=k) for block in self.features_.transform_chunks(X)]
+        return Predictions.concatenate(parts) if parts else Predictions(*empty_top(0, k))
+
+    def _get_state(self) -> State:
+        state = State()
+        state.nest("features", self.features_._get_state())
+        state.nest("model", full_state(self.model_))
+        return state
+
+    def _set_state(self, state: State) -> None:
+        self._new_parts()
+        self.features_._set_state(state.part("features"))
+        restore(self.model_, state.part("model"))

@@ -1,0 +1,262 @@
+"""Texts as TF-IDF features: scikit-learn's weighting, counted in chunks so that neither fitting nor applying it needs
+the texts in memory, with a fitted state of plain arrays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+
+from longtail.core.estimator import check_choice
+from longtail.core.state import State, as_bytes, from_bytes
+from longtail.errors import DataError, NotFittedError, ParameterError
+
+CHUNK = 2_000  # texts that are counted at once
+BIAS_NAME = "(bias)"
+
+
+class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Word n-gram TF-IDF: texts to CSR float32 rows, equal to scikit-learn's `TfidfVectorizer` with these parameters.
+
+    ngram_range: shortest and longest run of words that is a feature. sublinear_tf: 1 + log(count) instead of the count.
+    min_df, max_df: words in fewer or more texts are dropped (a whole number of texts, or a share of them as a float).
+    token_pattern: what a word is; lowercase: fold case first. norm: "l2", "l1" or None, of a row. max_features: keep
+    only that many, the most frequent. bias: if above 0, the value of a constant feature that is added after the norm
+    as the last column.
+
+    Fitted: `vocabulary_` (term -> column), `idf_`, `n_texts_`.
+    """
+
+    def __init__(
+        self,
+        *,
+        ngram_range: tuple[int, int] = (1, 1),
+        sublinear_tf: bool = True,
+        min_df: int | float = 3,
+        max_df: int | float = 0.5,
+        token_pattern: str = r"(?u)\b[^\W_][\w\-]*\b",
+        lowercase: bool = True,
+        norm: str | None = "l2",
+        max_features: int | None = None,
+        bias: float = 0.0,
+    ) -> None:
+        self.ngram_range = ngram_range
+        self.sublinear_tf = sublinear_tf
+        self.min_df = min_df
+        self.max_df = max_df
+        self.token_pattern = token_pattern
+        self.lowercase = lowercase
+        self.norm = norm
+        self.max_features = max_features
+        self.bias = bias
+
+    def fit(self, texts: Iterable[str], y: Any = None) -> Self:
+        """Learn the vocabulary and its weights in one pass over the texts, which are not kept."""
+        self._learn(texts, keep=False)
+        return self
+
+    def fit_transform(self, texts: Iterable[str], y: Any = None) -> sparse.csr_matrix:
+        """`fit`, then `transform` of the same texts, which are read only once."""
+        columns, counted = self._learn(texts, keep=True)
+        blocks = (self._weighted(counted.pop(0)[:, columns]) for _ in range(len(counted)))
+        return _stack(blocks, self.n_features_)
+
+    def transform(self, texts: Iterable[str]) -> sparse.csr_matrix:
+        """The features of the texts, (n, n_features_) CSR with sorted int32 indices; unknown words are passed over."""
+        return _stack(self.transform_chunks(texts), self.n_features_)
+
+    def transform_chunks(self, texts: Iterable[str], chunk: int = CHUNK) -> Iterator[sparse.csr_matrix]:
+        """`transform` in blocks of at most `chunk` texts, for texts that do not fit into memory."""
+        if isinstance(chunk, bool) or not isinstance(chunk, (int, np.integer)) or chunk < 1:
+            raise ParameterError(f"chunk is {chunk!r}, but must be a whole number of texts, at least 1")
+        self._check_fitted()
+        return self._transformed(texts, int(chunk))
+
+    def _transformed(self, texts: Iterable[str], chunk: int) -> Iterator[sparse.csr_matrix]:
+        known = self.vocabulary_
+        for tokens in _tokenised(texts, self._analyzer(), chunk):
+            ids = [[known[token] for token in row if token in known] for row in tokens]
+            yield self._weighted(_counts(ids, len(known)))
+
+    @property
+    def n_features_(self) -> int:
+        """The number of columns: the vocabulary, and the bias where there is one."""
+        self._check_fitted()
+        return len(self.vocabulary_) + (self.bias > 0)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """The word (or words) behind each column."""
+        self._check_fitted()
+        return np.array([*self.vocabulary_, *([BIAS_NAME] if self.bias > 0 else [])], dtype=object)
+
+    def _learn(self, texts: Iterable[str], *, keep: bool) -> tuple[NDArray[np.intp], list[sparse.csr_matrix]]:
+        """Count chunk by chunk and set the fitted attributes.
+
+        With `keep` also the counts of each chunk, and which of their columns, in what order, make the vocabulary.
+        """
+        self._check_parameters()
+        ids: defaultdict[str, int] = defaultdict()
+        ids.default_factory = ids.__len__
+        n_texts, in_texts, in_all = 0, np.zeros(0, np.int64), np.zeros(0)
+        kept: list[sparse.csr_matrix] = []
+        for tokens in _tokenised(texts, self._analyzer(), CHUNK):
+            rows = [[ids[token] for token in row] for row in tokens]
+            counts = _counts(rows, len(ids))
+            n_texts += counts.shape[0]
+            in_texts = np.pad(in_texts, (0, len(ids) - in_texts.size))
+            in_all = np.pad(in_all, (0, len(ids) - in_all.size))
+            in_texts += np.bincount(counts.indices, minlength=len(ids))
+            in_all += np.bincount(counts.indices, weights=counts.data, minlength=len(ids))
+            if keep:
+                kept.append(counts)
+        columns = self._choose(list(ids), n_texts, in_texts, in_all)
+        for counts in kept:  # an early chunk does not know of the terms that came later
+            counts.resize(counts.shape[0], len(ids))
+        return columns, kept
+
+    def _choose(
+        self, terms: list[str], n_texts: int, in_texts: NDArray[np.int64], in_all: NDArray[np.float64]
+    ) -> NDArray[np.intp]:
+        """The vocabulary, in alphabetical order, and its idf; returns the ids of its terms."""
+        least, most = _as_count(self.min_df, n_texts), _as_count(self.max_df, n_texts)
+        frequent = np.flatnonzero((in_texts >= least) & (in_texts <= most))
+        if frequent.size == 0:
+            raise DataError(
+                f"no feature is left: of the {len(terms)} distinct terms in {n_texts} texts none is in at least "
+                f"{least:g} and at most {most:g} texts (min_df={self.min_df!r}, max_df={self.max_df!r})"
+            )
+        chosen = sorted(frequent.tolist(), key=terms.__getitem__)
+        if self.max_features is not None:
+            # Most frequent first, equal ones in alphabetical order; then alphabetical again.
+            chosen = sorted(sorted(chosen, key=lambda c: -in_all[c])[: self.max_features], key=terms.__getitem__)
+        columns = np.asarray(chosen, dtype=np.intp)
+        self.vocabulary_ = {terms[column]: i for i, column in enumerate(chosen)}
+        df = in_texts[columns].astype(np.float32)
+        self.idf_ = np.log(np.float32(n_texts + 1) / (df + 1)) + np.float32(1)  # scikit-learn's smooth idf
+        self.n_texts_ = n_texts
+        return columns
+
+    def _weighted(self, counts: sparse.csr_matrix) -> sparse.csr_matrix:
+        """Counts of vocabulary terms to the final rows."""
+        weighting = TfidfTransformer(norm=self.norm, sublinear_tf=self.sublinear_tf)
+        weighting.idf_ = self.idf_
+        weighting.n_features_in_ = self.idf_.size
+        X = sparse.csr_matrix(weighting.transform(counts, copy=False))
+        X.sort_indices()
+        if self.bias > 0:
+            X = _with_last_column(X, np.float32(self.bias))
+        return X
+
+    def _analyzer(self) -> Callable[[str], list[str]]:
+        analyze: Callable[[str], list[str]] = CountVectorizer(
+            ngram_range=tuple(self.ngram_range), token_pattern=self.token_pattern, lowercase=self.lowercase
+        ).build_analyzer()
+        return analyze
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "vocabulary_"):
+            raise NotFittedError("these TextFeatures are not fitted yet; call fit(texts) first")
+
+    def _check_parameters(self) -> None:
+        try:
+            shortest, longest = self.ngram_range
+        except (TypeError, ValueError):
+            shortest, longest = 0, 0
+        if not 1 <= shortest <= longest:
+            raise ParameterError(f"ngram_range is {self.ngram_range!r}, but must be (shortest, longest), from 1 up")
+        for name in ("min_df", "max_df"):
+            value = getattr(self, name)
+            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 1
+            share = isinstance(value, (float, np.floating)) and 0 <= value <= 1
+            if not whole and not share:
+                raise ParameterError(
+                    f"{name} is {value!r}, but must be a number of texts (1 or more) or a share (0.0-1.0)"
+                )
+        check_choice("norm", self.norm, ("l2", "l1", None))
+        if self.max_features is not None and not (isinstance(self.max_features, int) and self.max_features >= 1):
+            raise ParameterError(f"max_features is {self.max_features!r}, but must be None or a whole number from 1 up")
+        if not isinstance(self.bias, (int, float)) or not 0 <= self.bias < np.inf:
+            raise ParameterError(f"bias is {self.bias!r}, but must be a number from 0 up (0 adds no column)")
+        try:
+            groups = re.compile(self.token_pattern).groups
+        except (re.error, TypeError) as error:
+            raise ParameterError(f"token_pattern {self.token_pattern!r} is no regular expression: {error}") from error
+        if groups > 1:
+            raise ParameterError(
+                f"token_pattern {self.token_pattern!r} has {groups} capturing groups; at most 1 is allowed"
+            )
+
+    def _get_state(self) -> State:
+        self._check_fitted()
+        terms, offsets = as_bytes(list(self.vocabulary_))
+        return State({"n_texts": self.n_texts_}, {"terms": terms, "term_offsets": offsets, "idf": self.idf_})
+
+    def _set_state(self, state: State) -> None:
+        terms = from_bytes(state.arrays["terms"], state.arrays["term_offsets"])
+        self.vocabulary_ = {term: i for i, term in enumerate(terms)}
+        self.idf_ = np.asarray(state.arrays["idf"])
+        self.n_texts_ = int(state.values["n_texts"])
+
+
+def _tokenised(texts: Iterable[str], analyze: Callable[[str], list[str]], chunk: int) -> Iterator[Iterator[list[str]]]:
+    """The tokens of the texts, in chunks that are read as they are used; refuses what is no string."""
+    if isinstance(texts, (str, bytes)):
+        raise DataError("texts must be a sequence of strings, not one string; put it into a list")
+
+    def tokens_of(numbered: tuple[int, Any]) -> list[str]:
+        row, text = numbered
+        if not isinstance(text, str):
+            raise DataError(f"text {row} is {type(text).__name__} ({str(text)[:40]!r}), but must be a string")
+        return analyze(text)
+
+    numbered = enumerate(texts)
+    while first := list(islice(numbered, 1)):
+        yield map(tokens_of, chain(first, islice(numbered, chunk - 1)))
+
+
+def _counts(rows: Sequence[Sequence[int]], n_columns: int) -> sparse.csr_matrix:
+    """How often each id occurs in each row, as canonical CSR float32."""
+    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in rows], out=indptr[1:])
+    indices = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=int(indptr[-1]))
+    ones = np.ones(indices.size, dtype=np.float32)
+    counts = sparse.csr_matrix((ones, indices, indptr.astype(np.int32)), shape=(len(rows), n_columns))
+    counts.sum_duplicates()
+    return counts
+
+
+def _as_count(limit: int | float, n_texts: int) -> float:
+    return limit * n_texts if isinstance(limit, (float, np.floating)) else limit
+
+
+def _with_last_column(X: sparse.csr_matrix, value: np.float32) -> sparse.csr_matrix:
+    n, width = X.shape
+    ends = X.indptr[1:]
+    indices = np.insert(X.indices, ends, np.int32(width))
+    indptr = X.indptr + np.arange(n + 1, dtype=np.int32)
+    return sparse.csr_matrix((np.insert(X.data, ends, value), indices, indptr), shape=(n, width + 1))
+
+
+def _stack(blocks: Iterable[sparse.csr_matrix], n_columns: int) -> sparse.csr_matrix:
+    """Blocks of rows as one matrix; int32 indices whatever their number, which SciPy's own vstack does not promise."""
+    parts = list(blocks)
+    if not parts:
+        return sparse.csr_matrix((0, n_columns), dtype=np.float32)
+    sizes = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)])
+    indptr = np.cumsum(sizes, dtype=np.int64)
+    if indptr[-1] <= np.iinfo(np.int32).max:
+        indptr = indptr.astype(np.int32)
+    data = np.concatenate([part.data for part in parts])
+    indices = np.concatenate([part.indices for part in parts])
+    X = sparse.csr_matrix((data, indices, indptr), shape=(indptr.size - 1, n_columns), copy=False)
+    X.has_canonical_format = True
+    return X

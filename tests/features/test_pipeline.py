@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
+
+import longtail
+from longtail.core import registry
+from longtail.core.estimator import Estimator
+from longtail.core.popularity import Popularity
+from longtail.core.predictions import Predictions
+from longtail.core.run import Run
+from longtail.core.state import State
+from longtail.errors import DataError, NotFittedError, ParameterError
+from longtail.features import TextFeatures, TextPipeline
+from longtail.features import text as text_module
+
+TEXTS = [f"{word} {word} common {i % 3}" for i, word in enumerate(["cat", "dog", "fish", "bird"] * 10)]
+Y = [[i % 4] for i in range(40)]
+NAMES = ["cat", "dog", "fish", "bird"]
+
+
+class Centroid(Estimator):
+    """A feature model small enough to check by eye: a label scores the product with the sum of its points."""
+
+    def __init__(self, *, power: float = 1.0) -> None:
+        self.power = power
+
+    def _fit(self, X: Any, Y: Any, run: Run) -> None:
+        self.centres_ = np.asarray((Y.T @ X).todense(), dtype=np.float32) ** np.float32(self.power)
+
+    def _predict(self, X: Any, k: int) -> Predictions:
+        return Predictions.from_dense(X @ self.centres_.T, k)
+
+    def _get_state(self) -> State:
+        return State(arrays={"centres": self.centres_})
+
+    def _set_state(self, state: State) -> None:
+        self.centres_ = state.arrays["centres"]
+
+
+@pytest.fixture(autouse=True)
+def centroid_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = dict(registry._ESTIMATORS, centroid=f"{Centroid.__module__}:{Centroid.__qualname__}")
+    monkeypatch.setattr(registry, "_ESTIMATORS", known)
+    monkeypatch.setattr(registry, "_import", lambda target: Centroid if "Centroid" in target else _IMPORT(target))
+
+
+_IMPORT = registry._import  # the tests' own module cannot be imported by name
+
+
+def fitted(**parameters: Any) -> TextPipeline:
+    pipeline = TextPipeline(model=Centroid(), features=TextFeatures(min_df=1), **parameters)
+    return pipeline.fit(TEXTS, Y, label_names=NAMES)
+
+
+def test_learns_from_texts() -> None:
+    predictions = fitted().predict(["a dog!", "Fish and fish", "nothing known"], k=1)
+    assert predictions.labels[:2, 0].tolist() == [1, 2]
+
+
+def test_predicts_in_chunks_what_it_predicts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = fitted()
+    at_once = pipeline.predict(TEXTS, k=3)
+    calls = []
+    predict = pipeline.model_.predict
+    monkeypatch.setattr(pipeline.model_, "predict", lambda X, k: calls.append(X.shape[0]) or predict(X, k=k))
+    monkeypatch.setattr(text_module.TextFeatures.transform_chunks, "__defaults__", (16,))
+    in_chunks = pipeline.predict(TEXTS, k=3)
+    assert calls == [16, 16, 8]
+    np.testing.assert_array_equal(in_chunks.labels, at_once.labels)
+    np.testing.assert_array_equal(in_chunks.scores, at_once.scores)
+
+
+def test_no_texts_no_predictions() -> None:
+    assert fitted().predict([], k=2).labels.shape == (0, 2)
+
+
+def test_saved_and_loaded_as_one_directory(tmp_path: Path) -> None:
+    pipeline = fitted()
+    pipeline.save(tmp_path / "model")
+    assert sorted(file.suffix for file in (tmp_path / "model").iterdir()) == [".json", ".safetensors"]
+    loaded = longtail.load_model(tmp_path / "model")
+    expected, found = pipeline.predict(TEXTS, k=4), loaded.predict(TEXTS, k=4)
+    np.testing.assert_array_equal(found.labels, expected.labels)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    assert loaded.label_names_ == NAMES
+    assert loaded.fingerprint_ == pipeline.fingerprint_
+    assert loaded.get_params()["features__min_df"] == 1
+
+
+def test_parts_are_cloned_and_get_the_names() -> None:
+    model, features = Centroid(), TextFeatures(min_df=1)
+    pipeline = TextPipeline(model=model, features=features).fit(TEXTS, Y, label_names=NAMES)
+    assert not hasattr(model, "n_labels_")
+    assert not hasattr(features, "vocabulary_")
+    assert pipeline.model_.label_names_ == NAMES
+    assert pipeline.model_.n_features_in_ == pipeline.features_.n_features_
+
+
+def test_clone_and_nested_parameters() -> None:
+    pipeline = fitted().set_params(model__power=2.0, features__min_df=2)
+    copy = clone(pipeline)
+    assert copy.model.power == 2.0
+    assert copy.features.min_df == 2
+    with pytest.raises(NotFittedError, match="not fitted"):
+        copy.predict(["dog"])
+
+
+def first_is_right(estimator: Any, X: Any, Y: Any) -> float:
+    return float(np.mean(estimator.predict(X, k=1).labels[:, 0] == np.argmax(Y, axis=1)))
+
+
+def test_grid_search_over_nested_parameters() -> None:
+    # A power of 0 makes all labels equal, so label 0 always wins.
+    dense = np.eye(4, dtype=np.float32)[[row[0] for row in Y]]
+    grid = {"model__power": [0.0, 1.0], "features__min_df": [1, 2]}
+    search = GridSearchCV(
+        TextPipeline(model=Centroid(), features=TextFeatures()), grid, scoring=first_is_right, cv=2, error_score="raise"
+    ).fit(TEXTS, dense)
+    assert search.best_params_["model__power"] == 1.0
+    assert search.best_score_ == 1.0
+    assert search.cv_results_["mean_test_score"].min() == 0.25
+
+
+def test_text_features_in_a_scikit_learn_pipeline() -> None:
+    pipeline = Pipeline([("features", TextFeatures(min_df=1)), ("model", Centroid())]).fit(TEXTS, Y)
+    np.testing.assert_array_equal(pipeline.predict(TEXTS, k=2).scores, fitted().predict(TEXTS, k=2).scores)
+
+
+def test_fingerprint_sees_every_word() -> None:
+    def fingerprint(texts: list[str]) -> str:
+        return TextPipeline(model=Popularity(), features=TextFeatures(min_df=1)).fit(texts, Y).fingerprint_
+
+    assert fingerprint(TEXTS) == fingerprint(list(TEXTS))
+    assert fingerprint(TEXTS) != fingerprint([TEXTS[0] + " more", *TEXTS[1:]])
+    moved = [TEXTS[0] + TEXTS[1][:3], TEXTS[1][3:], *TEXTS[2:]]
+    assert fingerprint(TEXTS) != fingerprint(moved)
+
+
+def test_refuses() -> None:
+    with pytest.raises(ParameterError, match="trained on features"):
+        TextPipeline(model=TextPipeline()).fit(TEXTS, Y)
+    with pytest.raises(ParameterError, match="TextFeatures"):
+        TextPipeline(model=Centroid(), features="tfidf").fit(TEXTS, Y)
+    with pytest.raises(DataError, match="text 1 is int"):
+        TextPipeline(model=Centroid()).fit(["a", 1], [[0], [0]])
+    with pytest.raises(DataError, match="text 1 is NoneType"):
+        fitted().predict(["a", None], k=1)
+    with pytest.raises(DataError, match="sequence of texts"):
+        fitted().predict("one string", k=1)
