@@ -23,6 +23,14 @@ _HOME = {
     "PW": "longtail.objectives",
     "PWcb": "longtail.objectives",
     "Unbiased": "longtail.objectives",
+    "Dataset": "longtail.data.dataset",
+    "LabelTable": "longtail.data.labels",
+    "Texts": "longtail.data.texts",
+    "read_dataset": "longtail.data.formats",
+    "read_label_table": "longtail.data.labels",
+    "read_predictions": "longtail.data.predictions_io",
+    "write_dataset": "longtail.data.formats",
+    "write_predictions": "longtail.data.predictions_io",
     "errors": "longtail.errors",
 }
 

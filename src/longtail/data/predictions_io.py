@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from longtail.core.predictions import Predictions, empty_top
+from longtail.core.predictions import PAD_LABEL, PAD_SCORE, Predictions
 from longtail.data import files
 from longtail.data.jsonl import read_objects
 from longtail.errors import DataError, LongtailError, OutputError
@@ -18,6 +20,7 @@ from longtail.errors import DataError, LongtailError, OutputError
 Path = str | os.PathLike[str]
 Row = tuple[list[Any], list[float]]
 
+_BEYOND = 2**31 - 1  # label ids are int32
 _KNOWN = "predictions are kept as .npz, .jsonl or .txt (the last two also with .gz, .xz or .zst)"
 
 
@@ -82,17 +85,9 @@ def _read_npz(path: Path) -> Predictions:
     if labels.dtype.kind not in "iu" or scores.dtype.kind != "f" or labels.ndim != 2:
         said = f"labels must be whole numbers and scores floats, both (points, k); got {labels.dtype}, {scores.dtype}"
         raise DataError(said, path=path)
-    if labels.size and not -1 <= labels.min() <= labels.max() <= np.iinfo(np.int32).max:
-        raise DataError("a label id is out of range: ids start at 0, and -1 pads a row", path=path, field="labels")
-    try:
-        predictions = Predictions(labels, scores)
-    except DataError as error:
-        raise DataError(error.message, path=path) from error
-    for row in range(len(predictions)):
-        kept = predictions.labels[row] >= 0
-        n_kept = int(kept.sum())
-        _check_row(path, None, f"point {row}: ", predictions.labels[row, :n_kept], predictions.scores[row, :n_kept])
-    return predictions
+    if labels.shape != scores.shape:
+        raise DataError(f"labels are {labels.shape}, but scores are {scores.shape}", path=path)
+    return _checked(labels, scores, lambda row, message: DataError(f"point {row}: {message}", path=path))
 
 
 def _txt_rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -103,7 +98,7 @@ def _txt_rows(path: Path) -> Iterator[tuple[int, Row]]:
                 label, colon, score = token.partition(b":")
                 if not colon or not label.isdigit():
                     raise DataError(f"expected label:score, like 7:0.25, at {token[:40]!r}", path=path, line=line)
-                row[0].append(int(label) if len(label) < 12 else 1 << 40)
+                row[0].append(int(label) if len(label) < 12 else _BEYOND)
                 row[1].append(_number(score, path, line))
             yield line, row
 
@@ -142,33 +137,45 @@ def _jsonl_rows(path: Path, label_id: Callable[[Any], int | None]) -> Iterator[t
         if any(isinstance(score, bool) or not isinstance(score, (int, float)) for score in scores):
             raise DataError("must be numbers", path=path, line=line, field="scores")
         try:
-            yield line, (ids, [float(score) for score in scores])
+            numbers = [float(score) for score in scores]
         except OverflowError as error:
             raise DataError("a score is too large", path=path, line=line, field="scores") from error
+        yield line, (ids, numbers)
 
 
 def _collect(path: Path, rows: Iterator[tuple[int, Row]]) -> Predictions:
-    kept: list[tuple[Any, Any]] = []
-    for line, (ids, numbers) in rows:
-        if any(label > np.iinfo(np.int32).max for label in ids):
-            raise DataError("a label id is too large", path=path, line=line)
-        with np.errstate(over="ignore"):
-            labels, scores = np.array(ids, np.int32), np.array(numbers, np.float64).astype(np.float32)
-        if not np.isfinite(scores).all():
-            raise DataError("a score is not a finite 32-bit number", path=path, line=line)
-        _check_row(path, line, "", labels, scores)
-        kept.append((labels, scores))
-    labels, scores = empty_top(len(kept), max((row[0].size for row in kept), default=0))
-    for i, (row_labels, row_scores) in enumerate(kept):
-        labels[i, : row_labels.size] = row_labels
-        scores[i, : row_scores.size] = row_scores
-    return Predictions(labels, scores)
+    lines, lengths, all_ids, all_scores = array("q"), array("q"), array("q"), array("d")
+    for line, (ids, scores) in rows:
+        lines.append(line)
+        lengths.append(len(ids))
+        all_ids.extend(min(label, _BEYOND) for label in ids)
+        all_scores.extend(scores)
+    if not lines:
+        raise DataError("the file is empty", path=path)
+    per_row = np.frombuffer(lengths, np.int64)
+    filled = np.arange(per_row.max()) < per_row[:, None]
+    labels = np.full(filled.shape, PAD_LABEL, np.int64)
+    decimals = np.full(filled.shape, PAD_SCORE, np.float64)
+    labels[filled], decimals[filled] = all_ids, all_scores
+    return _checked(labels, decimals, lambda row, message: DataError(message, path=path, line=lines[row]))
 
 
-def _check_row(path: Path, line: int | None, prefix: str, labels: Any, scores: Any) -> None:
-    if (labels < 0).any():
-        raise DataError(f"{prefix}a label follows the -1 that ends the row", path=path, line=line)
-    if np.unique(labels).size != labels.size:
-        raise DataError(f"{prefix}a label is predicted twice", path=path, line=line)
-    if (scores[1:] > scores[:-1]).any():
-        raise DataError(f"{prefix}scores must not rise: the best label comes first", path=path, line=line)
+def _checked(labels: NDArray[Any], scores: NDArray[Any], error_at: Callable[[int, str], DataError]) -> Predictions:
+    """Predictions whose rows are all well-formed; `error_at` makes the error for the first row that is not."""
+    filled, in_order = labels >= 0, np.sort(labels, axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        singles = scores.astype(np.float32)
+        rising = singles[:, 1:] > singles[:, :-1]
+    repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
+    overflown = np.isnan(singles) | (np.isinf(singles) & np.isfinite(scores))
+    for wrong, message in (
+        ((labels < PAD_LABEL) | (labels >= _BEYOND), "a label id is out of range"),
+        (filled[:, 1:] & ~filled[:, :-1], "a label follows the -1 that ends the row"),
+        (repeated, "a label is predicted twice"),
+        (overflown, "a score is not a 32-bit number"),
+        (rising & filled[:, 1:], "scores must not rise: the best label comes first"),
+    ):
+        rows = np.flatnonzero(wrong.any(axis=1))
+        if rows.size:
+            raise error_at(int(rows[0]), message)
+    return Predictions(labels.astype(np.int32), singles)
