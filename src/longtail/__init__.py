@@ -31,6 +31,8 @@ _HOME = {
     "read_predictions": "longtail.data.predictions_io",
     "write_dataset": "longtail.data.formats",
     "write_predictions": "longtail.data.predictions_io",
+    "evaluate": "longtail.metrics",
+    "metrics": "longtail.metrics",
     "errors": "longtail.errors",
 }
 
@@ -41,7 +43,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'longtail' has no attribute {name!r}")
     module = importlib.import_module(_HOME[name])
-    return module if name == "errors" else getattr(module, name)
+    return module if name in ("errors", "metrics") else getattr(module, name)
 
 
 def __dir__() -> list[str]:
