@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from longtail.data import Dataset, LabelTable, Texts
+from longtail.errors import DataError
+from scipy import sparse
+
+Y = [[0, 2], [], [2]]
+X = np.array([[0, 1.5], [2, 0], [0, 0]], np.float32)
+
+
+def test_holds_features_and_labels_in_one_shape():
+    data = Dataset(Y=Y, X=X, label_names=["a", "b", "c"])
+    assert (data.n_points, data.n_labels, data.n_features) == (3, 3, 2)
+    assert data.inputs is data.X
+    assert data.X.dtype == np.float32
+    assert data.X.indices.dtype == np.int32
+    assert data.label_counts.tolist() == [1, 0, 2]
+    assert data.Y.toarray().tolist() == [[1, 0, 1], [0, 0, 0], [0, 0, 1]]
+
+
+def test_holds_texts():
+    data = Dataset(Y=Y, texts=["one", "two", "three"])
+    assert isinstance(data.texts, Texts)
+    assert data.inputs is data.texts
+    assert data.n_features is None
+
+
+def test_subset_keeps_label_ids():
+    data = Dataset(Y=Y, X=X, texts=["one", "two", "three"], label_names=["a", "b", "c"])
+    part = data.subset([2, 0])
+    assert list(part.texts) == ["three", "one"]
+    assert part.X.toarray().tolist() == [[0, 0], [0, 1.5]]
+    assert part.Y.toarray().tolist() == [[0, 0, 1], [1, 0, 1]]
+    assert data.subset(np.array([False, True, False])).texts[0] == "two"
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({}, "needs features"),
+        ({"X": X[:2]}, "X has 2 points, but Y has 3"),
+        ({"texts": ["one"]}, "there are 1 points, but Y has 3"),
+        ({"X": X, "texts": ["one"]}, "there are 1 texts"),
+        ({"texts": "abc"}, "sequence of strings"),
+        ({"X": X, "label_names": ["a"]}, "label_names has 1 entries, but Y has 3 labels"),
+        ({"X": X, "label_names": ["a", "b", "a"]}, "'a' occurs twice"),
+        ({"X": X, "label_names": [1, 2, 3]}, "label_names must be a list of strings"),
+        ({"X": X, "label_texts": ["a"]}, "label_texts has 1 entries"),
+        ({"X": X, "label_parents": {"a": ["b"]}}, "label_names are needed too"),
+        ({"X": X, "label_names": ["a", "b", "c"], "label_parents": {"a": "b"}}, "label_parents must map"),
+        ({"X": X, "label_names": ["a", "b", "c"], "label_parents": {"a": [1]}}, "label_parents must map"),
+        ({"X": X * np.nan}, "NaN or infinite"),
+    ],
+)
+def test_parts_must_fit_together(parts: dict, message: str):
+    with pytest.raises(DataError, match=message):
+        Dataset(Y=Y, **parts)
+
+
+def test_label_table_fills_texts_and_the_whole_hierarchy():
+    data = Dataset(Y=Y, X=X, label_names=["a", "b", "c"])
+    table = LabelTable({"a": "apple", "c": "citrus", "f": "fruit"}, parents={"a": ["f"], "c": ["f"], "f": []})
+    described = data.with_label_table(table)
+    assert described.label_texts == ["apple", "b", "citrus"]
+    assert described.label_parents == {"a": ["f"], "c": ["f"], "f": []}
+    with pytest.raises(DataError, match="no label names"):
+        Dataset(Y=Y, X=X).with_label_table(table)
+
+
+def test_input_matrices_are_not_changed():
+    given = sparse.csr_matrix((np.array([1.0, 2.0]), np.array([1, 0]), np.array([0, 2])), shape=(1, 2))
+    Dataset(Y=[[0]], X=given)
+    assert given.indices.tolist() == [1, 0]
