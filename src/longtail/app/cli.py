@@ -1,0 +1,66 @@
+"""The command `longtail`: which commands there are, and what becomes of errors.
+
+Nothing heavy is imported here or in the command modules: `longtail --help` must not wait for numerical libraries.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+import longtail
+from longtail.app import bench, convert, demo, evaluate, info, predict, train
+from longtail.errors import LongtailError
+
+app = typer.Typer(
+    name="longtail",
+    help="Extreme multi-label classification when labels are many, rare and partly missing.",
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command()(train.train)
+app.command()(predict.predict)
+app.command()(evaluate.evaluate)
+app.command()(convert.convert)
+app.command()(info.info)
+app.command()(bench.bench)
+app.command()(demo.demo)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(longtail.__version__)
+        raise typer.Exit
+
+
+def _list_models(wanted: bool) -> None:
+    from longtail.core.registry import estimator_names
+
+    if wanted:
+        typer.echo("\n".join(estimator_names()))
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True)] = False,
+    list_models: Annotated[
+        bool, typer.Option("--list-models", callback=_list_models, is_eager=True, help="Names for --model.")
+    ] = False,
+) -> None: ...
+
+
+def main() -> None:
+    """Entry point: an error that we raise on purpose is one message and exit code 2, never a traceback."""
+    from longtail.app import console
+
+    console.show_warnings()
+    try:
+        app()
+    except LongtailError as error:
+        console.fail(str(error))
+        sys.exit(2)

@@ -1,0 +1,38 @@
+"""longtail convert: the same data in another format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longtail.app import options
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="SRC", help=options.DATA_HELP, show_default=False)],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DST",
+            help="A file whose ending names the format, or (without ending) a dataset directory.",
+            show_default=False,
+        ),
+    ],
+    overwrite: options.Overwrite = False,
+    text_field: options.TextField = "text",
+    labels_field: options.LabelsField = "labels",
+    separator: options.Separator = ";",
+) -> None:
+    """Convert data to another format, e.g. to a directory that is memory-mapped instead of read."""
+    from longtail.app.console import say, status
+    from longtail.data import write_dataset
+    from longtail.errors import OutputError
+
+    if target.exists() and not overwrite and not (target.is_dir() and not any(target.iterdir())):
+        raise OutputError(f"{target} exists; choose another place, or overwrite it (--overwrite)")
+    dataset = options.read(source, text_field=text_field, labels_field=labels_field, separator=separator)
+    with status(f"writing {target}"):
+        write_dataset(dataset, target, overwrite=overwrite)
+    say(f"wrote {dataset.n_points:,} points with {dataset.n_labels:,} labels to {target}")

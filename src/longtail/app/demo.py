@@ -1,0 +1,142 @@
+"""longtail demo: what weighting the loss does for rare labels, end to end, on made-up data or one's own."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from longtail.app import options
+
+# (what the table calls it, model, weighting)
+CONTESTANTS = (
+    ("popularity", "popularity", None),
+    ("dismec", "dismec", None),
+    ("dismec, pw", "dismec", "pw"),
+    ("dismec, pw-cb", "dismec", "pw-cb"),
+)
+
+
+def demo(
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help=f"Your own data instead of made-up ones. {options.DATA_HELP}")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="S", help="Seed of the made-up data, or of the split.")] = 0,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="Threads; default: all cores.")] = None,
+    text_field: options.TextField = "text",
+    labels_field: options.LabelsField = "labels",
+    separator: options.Separator = ";",
+) -> None:
+    """Train four models and show what the rare labels gain.
+
+    Without --data the data are made up: labels follow a power law, and most occurrences of the rare ones are missing,
+    as in real data; the complete labels are known, so the last column shows how good the predictions truly are.
+    """
+    from longtail.app.console import print_table, say
+
+    if data is None:
+        task = made_up(seed)
+    else:
+        task = split(options.read(data, text_field=text_field, labels_field=labels_field, separator=separator), seed)
+    say(f"{task.n_train:,} training points, {task.n_test:,} test points, {task.n_labels:,} labels")
+    rows = {name: contest(task, model, weighting, threads) for name, model, weighting in CONTESTANTS}
+    columns = [column for column in next(iter(rows.values())) if column != "train s"] + ["train s"]
+    print_table(
+        "test set (percent)",
+        ["model", *columns],
+        [[name, *(f"{row[column]:.1f}" for column in columns)] for name, row in rows.items()],
+    )
+    typer.echo(verdict(rows["dismec"], rows["dismec, pw"], rows["dismec, pw-cb"]))
+
+
+@dataclass(frozen=True)
+class Task:
+    X: Any
+    Y: Any
+    X_test: Any
+    Y_test: Any
+    complete_Y_test: Any = None  # known for made-up data only
+
+    @property
+    def n_train(self) -> int:
+        return int(self.Y.shape[0])
+
+    @property
+    def n_test(self) -> int:
+        return int(self.Y_test.shape[0])
+
+    @property
+    def n_labels(self) -> int:
+        return int(self.Y.shape[1])
+
+
+def made_up(seed: int) -> Task:
+    from longtail.app.console import status
+    from longtail.data import make_longtail
+
+    with status("making data up"):
+        made = make_longtail(random_state=seed)
+    return Task(made.train.X, made.train.Y, made.test.X, made.test.Y, made.test_complete_Y)
+
+
+def split(dataset: Any, seed: int) -> Task:
+    """Four fifths to train on, one fifth to test on; texts become features."""
+    import numpy as np
+
+    from longtail.app.console import status
+    from longtail.errors import DataError
+    from longtail.features.text import TextFeatures
+
+    if dataset.n_points < 10:
+        raise DataError(f"the demo needs at least 10 points to train and test on; there are {dataset.n_points}")
+    order = np.random.default_rng(seed).permutation(dataset.n_points)
+    n_test = dataset.n_points // 5
+    train, test = dataset.subset(np.sort(order[n_test:])), dataset.subset(np.sort(order[:n_test]))
+    if dataset.X is not None:
+        return Task(train.X, train.Y, test.X, test.Y)
+    with status("turning texts into features"):
+        features = TextFeatures(min_df=min(3, max(1, train.n_points // 100)))
+        return Task(features.fit_transform(train.texts), train.Y, features.transform(test.texts), test.Y)
+
+
+def contest(task: Task, name: str, weighting: str | None, threads: int | None) -> dict[str, float]:
+    """Train one model; the numbers of its row."""
+    from longtail.app.console import Bars
+    from longtail.bench.build import build_estimator
+    from longtail.bench.scoring import KS, predict_in_chunks, score_predictions
+    from longtail.core.run import Run
+    from longtail.metrics import evaluate
+
+    model = build_estimator(name, weighting=weighting, threads=threads)
+    started = time.perf_counter()
+    model.fit(task.X, task.Y, run=Run(Bars()))
+    seconds = time.perf_counter() - started
+    predictions = predict_in_chunks(model, task.X_test, min(KS[-1], task.n_labels))
+    scores = score_predictions(
+        predictions, task.Y_test, training_counts=model.label_counts_, n_training_points=model.n_points_
+    )
+    k = scores.k
+    row = {key: scores.metrics[key] for key in dict.fromkeys(("P@1", f"P@{k}", "PSP@1", f"PSP@{k}"))}
+    row[f"tail R@{k}"] = 100 * scores.bands["tail"]["recall"] if scores.bands else 0.0
+    if task.complete_Y_test is not None:
+        row[f"P@{k}, complete labels"] = evaluate(predictions, task.complete_Y_test, ks=(k,))[f"P@{k}"]
+    return row | {"train s": seconds}
+
+
+def verdict(plain: dict[str, float], *weighted: dict[str, float]) -> str:
+    """One sentence on what the tail gained by weighting, read off the numbers, whichever way they fell."""
+    tail = next(key for key in plain if key.startswith("tail"))
+    k = tail.split("@")[1]
+    best = max(weighted, key=lambda row: row[tail])
+    gain = best[tail] - plain[tail]
+    cost = best[f"P@{k}"] - plain[f"P@{k}"]
+    numbers = f"recall of tail labels in the top {k}: {plain[tail]:.1f} % without weighting, {best[tail]:.1f} % with it"
+    price = f"P@{k} changes by {cost:+.1f} points"
+    if gain >= 0.05:
+        return f"The tail gained {gain:.1f} points ({numbers}); {price}."
+    if gain <= -0.05:
+        return f"The tail lost {-gain:.1f} points ({numbers}); {price}: on these data weighting does not help."
+    return f"The tail gained nothing ({numbers}); {price}."

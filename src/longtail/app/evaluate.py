@@ -1,0 +1,119 @@
+"""longtail evaluate: a model or a file of predictions against the true labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longtail.app import options
+
+if TYPE_CHECKING:
+    from longtail.bench.scoring import Scores
+
+ROWS = ("P", "nDCG", "PSP", "PSnDCG", "R", "coverage")
+SHOWN_KS = (1, 3, 5)
+
+
+def evaluate(
+    subject: Annotated[
+        Path, typer.Argument(metavar="MODEL|FILE", help="A model directory, or predictions.", show_default=False)
+    ],
+    data: options.Data,
+    train: Annotated[
+        Path | None,
+        typer.Option(metavar="DATA", help="Training data of a predictions FILE: needed for PSP and the bands."),
+    ] = None,
+    propensity: options.Propensity = "default",
+    as_json: options.AsJson = False,
+    text_field: options.TextField = "text",
+    labels_field: options.LabelsField = "labels",
+    separator: options.Separator = ";",
+) -> None:
+    """Compare predictions with the true labels: P, nDCG, PSP, PSnDCG, recall, coverage, head, torso and tail.
+
+    Propensities come from the training label counts, which a model holds; for a predictions file give --train.
+    True labels that the model does not know count as misses.
+    """
+    from longtail.app.console import print_json
+    from longtail.bench.build import parse_propensity
+    from longtail.bench.scoring import score_predictions
+    from longtail.core import store
+
+    fields: dict[str, Any] = {"text_field": text_field, "labels_field": labels_field, "separator": separator}
+    chosen = parse_propensity(propensity)
+    if store.kind_of(subject) == "model" or subject.is_dir():
+        predictions, Y, counts, n_points = _from_model(subject, data, train, fields)
+    else:
+        predictions, Y, counts, n_points = _from_file(subject, data, train, fields)
+    scores = score_predictions(predictions, Y, training_counts=counts, n_training_points=n_points, propensity=chosen)
+    if as_json:
+        print_json(scores.metrics)
+    else:
+        show(f"{subject} on {data}", scores)
+
+
+Loaded = tuple[Any, Any, Any, int | None]
+
+
+def _from_model(path: Path, data: Path, train: Path | None, fields: dict[str, Any]) -> Loaded:
+    from longtail.app.console import Bars
+    from longtail.bench.scoring import KS, conform, predict_in_chunks
+    from longtail.core.model import load_model
+
+    model = load_model(path)
+    dataset = options.read(data, label_names=model.label_names_, **fields)
+    counts, n_points = model.label_counts_, model.n_points_
+    if train is not None:
+        training = options.read(train, label_names=dataset.label_names, **fields)
+        counts, n_points = training.label_counts, training.n_points
+    predictions = predict_in_chunks(model, conform(dataset, model), min(KS[-1], model.n_labels_), Bars())
+    return predictions, dataset.Y, counts, n_points
+
+
+def _from_file(path: Path, data: Path, train: Path | None, fields: dict[str, Any]) -> Loaded:
+    from longtail.app.console import say
+    from longtail.data import read_predictions
+    from longtail.data.files import suffixes
+    from longtail.errors import ParameterError
+
+    training = None if train is None else options.read(train, **fields)
+    dataset = options.read(data, label_names=None if training is None else training.label_names, **fields)
+    holds_ids = suffixes(path)[0] in (".npz", ".txt")
+    if holds_ids and dataset.label_names is not None and training is None:
+        raise ParameterError(
+            f"{path} holds label ids, which follow the order of the training labels; give --train DATA, "
+            "or predictions as .jsonl, which hold names"
+        )
+    predictions = read_predictions(path, label_names=dataset.label_names)
+    if training is None:
+        say("PSP, PSnDCG and the bands are left out: they need the training label counts (give --train DATA)")
+        return predictions, dataset.Y, None, None
+    return predictions, dataset.Y, training.label_counts, training.n_points
+
+
+def show(title: str, scores: Scores) -> None:
+    from longtail.app.console import print_table
+
+    ks = [k for k in SHOWN_KS if f"P@{k}" in scores.metrics]
+    print_table(
+        f"{title} (percent)",
+        ["metric", *(f"@{k}" for k in ks)],
+        [
+            [name, *(f"{scores.metrics[f'{name}@{k}']:.2f}" for k in ks)]
+            for name in ROWS
+            if f"{name}@1" in scores.metrics
+        ],
+    )
+    if scores.bands is None:
+        return
+    columns = ("share of test labels", "share of predictions", "recall", "precision", "coverage")
+    print_table(
+        f"by training frequency, top {scores.k} (percent)",
+        ["band", "labels", *columns],
+        [
+            [band, f"{values['labels']:,.0f}", *(f"{100 * values[column]:.2f}" for column in columns)]
+            for band, values in scores.bands.items()
+        ],
+    )

@@ -1,0 +1,81 @@
+"""longtail info: what a model or a dataset is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from longtail.app import options
+
+
+def info(
+    path: Annotated[Path, typer.Argument(metavar="MODEL|DATA", help="A model directory, or data.", show_default=False)],
+    as_json: options.AsJson = False,
+    text_field: options.TextField = "text",
+    labels_field: options.LabelsField = "labels",
+    separator: options.Separator = ";",
+) -> None:
+    """Show what a model or a dataset holds."""
+    from longtail.app.console import print_fields, print_json
+    from longtail.core import store
+
+    if store.kind_of(path) == "model":
+        fields = model_fields(path)
+    else:
+        fields = data_fields(options.read(path, text_field=text_field, labels_field=labels_field, separator=separator))
+    if as_json:
+        print_json(fields)
+    else:
+        print_fields(str(path), fields)
+
+
+def model_fields(path: Path) -> dict[str, Any]:
+    from longtail.app.train import size_of
+    from longtail.core import store
+    from longtail.core.model import KIND, load_model
+
+    model = load_model(path)
+    manifest = store.read_manifest(path, KIND)
+    return {
+        "kind": "model",
+        "class": type(model).__name__,
+        "parameters": {key: _plain(value) for key, value in model.get_params().items()},
+        "input": model.input_kind,
+        "features": getattr(model, "n_features_in_", None),
+        "labels": model.n_labels_,
+        "label names": model.label_names_ is not None,
+        "training points": model.n_points_,
+        "labels without training points": int((model.label_counts_ == 0).sum()),
+        "size MB": size_of(path) / 1e6,
+        "training data fingerprint": model.fingerprint_,
+        "versions": manifest["versions"],
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
+
+
+def data_fields(dataset: Any) -> dict[str, Any]:
+    import numpy as np
+
+    counts = dataset.label_counts
+    per_point = np.diff(dataset.Y.indptr)
+    seen = counts[counts > 0]
+    fields: dict[str, Any] = {"kind": "data", "points": dataset.n_points}
+    if dataset.X is not None:
+        fields |= {"features": dataset.n_features, "features a point": dataset.X.nnz / max(dataset.n_points, 1)}
+    if dataset.texts is not None:
+        fields["characters a text"] = float(np.mean([len(text) for text in dataset.texts])) if dataset.n_points else 0.0
+    return fields | {
+        "labels": dataset.n_labels,
+        "label names": dataset.label_names is not None,
+        "labels a point": float(per_point.mean()) if dataset.n_points else 0.0,
+        "points a label (that has any)": float(seen.mean()) if seen.size else 0.0,
+        "points without labels": int((per_point == 0).sum()),
+        "labels without points": int((counts == 0).sum()),
+        "labels with 1 to 4 points": int((seen < 5).sum()),
+        "most frequent label has": int(counts.max(initial=0)),
+    }

@@ -1,0 +1,86 @@
+"""longtail train: data and a model's name in, a model directory out."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from longtail.app import options
+
+
+def train(
+    data: options.Data,
+    model: Annotated[
+        str, typer.Option("--model", "-m", metavar="NAME", help="Model, e.g. dismec; see longtail --list-models.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="Directory that the model is written to.")],
+    base: Annotated[str | None, typer.Option(metavar="NAME", help="Model that a wrapper wraps.")] = None,
+    weighting: Annotated[str | None, typer.Option(metavar="W", help="pw, pw-cb or unbiased; default: none.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A parameter, e.g. C=0.5 or features.min_df=2; repeatable."),
+    ] = None,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="Threads; default: all cores.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="S", help="Seed of everything random.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run (MODEL.partial).")] = False,
+    overwrite: options.Overwrite = False,
+    text_field: options.TextField = "text",
+    labels_field: options.LabelsField = "labels",
+    separator: options.Separator = ";",
+) -> None:
+    """Train a model and write it to a directory.
+
+    Texts are turned into TF-IDF features, which become part of the model. While it runs, finished parts are kept in
+    MODEL.partial, so that a killed run can go on with --resume; after success the folder is removed.
+    """
+    from longtail.bench.build import build_estimator, parse_settings
+    from longtail.core.store import check_free
+
+    check_free(out, overwrite=overwrite)
+
+    def build(text: bool) -> Any:
+        estimator = build_estimator(
+            model, text=text, base=base, weighting=weighting, settings=values, threads=threads, seed=seed
+        )
+        estimator._check_parameters()
+        return estimator
+
+    values = parse_settings(settings or [])
+    build(text=True)  # a wrong name or value is said before a large file is read
+    dataset = options.read(data, text_field=text_field, labels_field=labels_field, separator=separator)
+    _fit_and_save(build(text=dataset.X is None), dataset, out, resume=resume, overwrite=overwrite)
+
+
+def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, overwrite: bool) -> None:
+    from longtail.app.console import Bars, say
+    from longtail.core.run import Checkpoint, Run
+
+    partial = out.with_name(f"{out.name}.partial")
+    if partial.exists() and not resume:
+        say(f"{partial} holds unfinished work; starting anew (--resume would go on with it)")
+    checkpoint = Checkpoint(partial, resume=resume)
+    started = time.perf_counter()
+    try:
+        inputs = dataset.texts if estimator.input_kind == "text" else dataset.X
+        estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=Run(Bars(), checkpoint))
+        estimator.save(out, overwrite=overwrite)
+    except BaseException as error:
+        # A killed process cannot come here, and leaves its parts; whoever interrupts on purpose wants nothing left.
+        if not resume:
+            checkpoint.clear()
+        elif partial.exists() and isinstance(error, KeyboardInterrupt):
+            say(f"interrupted; finished parts are kept in {partial} for --resume")
+        raise
+    checkpoint.clear()
+    seconds = time.perf_counter() - started
+    say(
+        f"trained {type(estimator).__name__} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "
+        f"in {seconds:.1f} s; wrote {out} ({size_of(out) / 1e6:.1f} MB)"
+    )
+
+
+def size_of(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.iterdir())

@@ -1,0 +1,143 @@
+"""An estimator from its name and from settings by name: what the command line and recipes have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from longtail.core import codec, registry
+from longtail.core.estimator import Estimator
+from longtail.errors import ParameterError
+from longtail.features.pipeline import TextPipeline
+from longtail.features.text import TextFeatures
+from longtail.objectives import PropensityModel, resolve_weighting
+
+# Where a wrapper keeps the model that it wraps.
+_SLOTS = ("base", "model")
+
+
+def build_estimator(
+    name: str,
+    *,
+    text: bool = False,
+    base: str | None = None,
+    weighting: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    seed: int | None = None,
+) -> Estimator:
+    """The estimator `name`, unfitted.
+
+    text: the data are texts, so a feature model is put behind `TextFeatures`; its settings begin with `features.`.
+    base: the model that a wrapper wraps. settings: parameters by dotted name, e.g. `{"C": 0.5, "features.min_df": 2}`.
+    threads and seed reach every part that has `n_jobs` or `random_state`.
+    """
+    model: Estimator = registry.estimator_class(name)()
+    if base is not None:
+        slot = next((slot for slot in _SLOTS if slot in model.get_params(deep=False)), None)
+        if slot is None:
+            raise ParameterError(f"{name} wraps no other model, so the base {base!r} cannot be used")
+        model.set_params(**{slot: registry.estimator_class(base)()})
+    prefix = ""
+    if text and model.input_kind == "features":
+        model, prefix = TextPipeline(model=model, features=TextFeatures()), "model."
+    if weighting is not None:
+        model.set_params(**{_weighting_parameter(model, name): weighting})
+        resolve_weighting(weighting)  # an unknown name is an error here, not after the data were read
+    for key, value in (settings or {}).items():
+        full = key if not prefix or key.split(".")[0] in codec.parameters(model) else prefix + key
+        _assign(model, full.split("."), value, shown=key, known=_settable(model, prefix))
+    _assign_everywhere(model, "n_jobs", threads)
+    _assign_everywhere(model, "random_state", seed)
+    return model
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """`["C=0.5", "features.min_df=2"]` as a mapping; values are JSON or TOML, anything else is a string."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise ParameterError(f"--set {pair!r} cannot be read; write --set key=value, e.g. --set C=0.5")
+        if key.strip() in settings:
+            raise ParameterError(f"--set {key.strip()} is given twice")
+        settings[key.strip()] = parse_value(value.strip())
+    return settings
+
+
+def parse_value(text: str) -> Any:
+    if text.lower() == "none":
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def parse_propensity(value: str | Sequence[float]) -> PropensityModel:
+    """The propensity model that `"0.55,1.5"`, `[0.55, 1.5]` or the name of a preset means."""
+    parts = value.split(",") if isinstance(value, str) and "," in value else value
+    if isinstance(parts, str):
+        return PropensityModel.preset(parts)
+    try:
+        A, B = (float(part) for part in parts)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"the propensity {value!r} cannot be read; write A,B (e.g. 0.55,1.5) or a preset"
+        ) from error
+    return PropensityModel(A, B)
+
+
+def _weighting_parameter(model: Estimator, name: str) -> str:
+    """The outermost parameter that takes a weighting."""
+    found = [key for key in model.get_params() if key.split("__")[-1] == "weighting"]
+    if not found:
+        raise ParameterError(f"{name} trains no loss, so a weighting cannot be used with it")
+    return str(min(found, key=lambda key: key.count("__")))
+
+
+def _settable(model: Estimator, prefix: str) -> list[str]:
+    """Every setting by the name that a caller would write."""
+    plain = [key for key, value in model.get_params().items() if not isinstance(value, BaseEstimator)]
+    return [key.replace("__", ".").removeprefix(prefix) for key in plain]
+
+
+def _assign(owner: Any, path: list[str], value: Any, *, shown: str, known: list[str]) -> Any:
+    """Set a parameter of an estimator, or of a part of it; returns the owner (a new one if it cannot be changed)."""
+    name, rest = path[0], path[1:]
+    parameters = codec.parameters(owner)
+    if name not in parameters:
+        raise ParameterError(registry.unknown("parameter", shown, known))
+    current = parameters[name]
+    if rest:
+        if name == "weighting" and (current is None or isinstance(current, str)):
+            current = resolve_weighting(current)
+        if not (isinstance(current, Estimator | TextFeatures) or dataclasses.is_dataclass(current)):
+            raise ParameterError(f"the parameter {shown!r} cannot be set: {name} is {current!r} and has no parts")
+        value = _assign(current, rest, value, shown=shown, known=known)
+    else:
+        value = _like(current, value)
+    if dataclasses.is_dataclass(owner) and not isinstance(owner, type):
+        return dataclasses.replace(owner, **{name: value})
+    return owner.set_params(**{name: value})
+
+
+def _like(current: Any, value: Any) -> Any:
+    """The value in the type of the one that it replaces, where text and lists can stand for it."""
+    if isinstance(current, PropensityModel):
+        return parse_propensity(value)
+    return tuple(value) if isinstance(current, tuple) and isinstance(value, list) else value
+
+
+def _assign_everywhere(model: Estimator, parameter: str, value: Any) -> None:
+    if value is not None:
+        model.set_params(**{key: value for key in model.get_params() if key.split("__")[-1] == parameter})

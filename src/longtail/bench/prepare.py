@@ -1,0 +1,88 @@
+"""Data of a recipe as features, kept in a cache folder: recipes with the same data and features share one pass."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from longtail.bench.recipe import Recipe, text_features
+from longtail.core.store import sha256
+from longtail.data import Dataset, read_dataset, write_dataset
+from longtail.errors import DataError
+
+_VERSION = 1  # to be raised when the preparation changes, so that nothing old is taken
+
+
+class MissingData(DataError):
+    """The data of a recipe are not on this machine."""
+
+
+def locate(recipe: Recipe, data_root: Path) -> tuple[Path, Path]:
+    """The training and the test file; looked for below the data root, then beside the recipe."""
+    found = []
+    for relative in (recipe.train, recipe.test):
+        places = [data_root / relative, recipe.path.parent / relative]
+        place = next((place for place in places if place.exists()), None)
+        if place is None:
+            raise MissingData(
+                f"{relative} is neither below the data root {data_root} nor beside the recipe; "
+                "give --data-root FOLDER or set LONGTAIL_DATA"
+            )
+        found.append(place)
+    return found[0], found[1]
+
+
+def prepared(recipe: Recipe, data_root: Path, cache: Path) -> Path:
+    """The folder with `train` and `test` (dataset directories) and `features.json` (what was done, seconds)."""
+    train, test = locate(recipe, data_root)
+    identity = {"version": _VERSION, "features": recipe.features, "train": _digest(train), "test": _digest(test)}
+    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+    folder = cache / f"{recipe.dataset}-{key}"
+    if (folder / "features.json").is_file():
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)  # what an interrupted preparation left
+    folder.mkdir(parents=True)
+    started = time.perf_counter()
+    training, testing = _featurised(recipe, read_dataset(train), test)
+    description = identity | {"seconds": time.perf_counter() - started}
+    write_dataset(training, folder / "train")
+    write_dataset(testing, folder / "test")
+    (folder / "features.json").write_text(json.dumps(description, indent=1))
+    return folder
+
+
+def _featurised(recipe: Recipe, training: Dataset, test: Path) -> tuple[Dataset, Dataset]:
+    # Test labels that training does not know keep ids beyond it: they count as misses.
+    testing = read_dataset(test, label_names=training.label_names)
+    if training.X is None:
+        features = text_features(recipe.features)
+        X, X_test = features.fit_transform(training.texts), features.transform(testing.texts)
+    else:
+        if set(recipe.features) - {"normalise"}:
+            raise DataError(
+                "the data are features already; only normalise can be used", path=recipe.path, field="features"
+            )
+        X, X_test = training.X, testing.X
+    if recipe.features.get("normalise", False):
+        X, X_test = unit_rows(X), unit_rows(X_test)
+    return replace(training, X=X, texts=None), replace(testing, X=X_test, texts=None)
+
+
+def unit_rows(X: Any) -> Any:
+    """The same rows scaled to Euclidean length 1; empty rows stay empty."""
+    lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    return sparse.csr_matrix(sparse.diags_array(scale.astype(np.float32)) @ X, dtype=np.float32)
+
+
+def _digest(path: Path) -> str:
+    files = [path] if path.is_file() else sorted(path.iterdir())
+    return "-".join(sha256(file)[:16] for file in files)

@@ -1,0 +1,133 @@
+"""Result files and the page made of them: docs/results.md and README.md only ever repeat what the JSON files say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import DataError
+
+Result = dict[str, Any]
+
+
+def _metric(name: str) -> Callable[[Result], str]:
+    return lambda result: f"{result['metrics'][name]:.2f}" if name in result["metrics"] else "–"
+
+
+def _tail_recall(result: Result) -> str:
+    return f"{100 * result['bands']['tail']['recall']:.2f}" if result.get("bands") else "–"
+
+
+TABLE: dict[str, Callable[[Result], str]] = {
+    "recipe": lambda result: result["recipe"],
+    **{name: _metric(name) for name in ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "coverage@5")},
+    "tail R@5": _tail_recall,
+    "train s": lambda result: f"{result['train_s']:.1f}",
+    "predict s": lambda result: f"{result['predict_s']:.2f}",
+    "peak MB": lambda result: f"{result['peak_rss_mb']:.0f}",
+    "model MB": lambda result: f"{result['model_mb']:.1f}",
+}
+README_COLUMNS = ("recipe", "P@1", "P@5", "PSP@1", "PSP@5", "tail R@5", "train s", "model MB")
+README_DATASET = "eurlex57k"
+_BEGIN, _END = "<!-- results: made by longtail bench -->", "<!-- end of results -->"
+
+
+def write_result(result: Result, folder: Path) -> Path:
+    """docs/results/<dataset>/<recipe>.json"""
+    file = folder / str(result["dataset"]) / f"{result['recipe']}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return file
+
+
+def read_results(folder: Path) -> tuple[dict[str, list[Result]], dict[str, Any]]:
+    """Runs by dataset, and the other JSON files (fits, benchmarks) by their name."""
+    runs: dict[str, list[Result]] = {}
+    others: dict[str, Any] = {}
+    for file in sorted(folder.rglob("*.json")):
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise DataError(f"is not JSON ({error})", path=file) from error
+        if isinstance(content, dict) and "metrics" in content and "recipe" in content:
+            runs.setdefault(content["dataset"], []).append(content)
+        else:
+            others[file.relative_to(folder).with_suffix("").as_posix()] = content
+    return runs, others
+
+
+def table_rows(results: Iterable[Result], columns: Sequence[str] = tuple(TABLE)) -> list[list[str]]:
+    return [[TABLE[column](result) for column in columns] for result in results]
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def results_page(folder: Path) -> str:
+    """The text of docs/results.md for the JSON files below `folder`."""
+    runs, others = read_results(folder)
+    parts = [
+        "# Results",
+        "Made by `longtail bench` from the JSON files in `docs/results/`; do not edit.",
+        "Metrics in percent; PSP with the propensities of the recipe (A = 0.55, B = 1.5 unless said otherwise), always "
+        "from training counts. Tail: the labels that hold the last 10 % of the training label occurrences. Seconds and "
+        "peak memory are of training on prepared features, in a process of its own, after kernels were compiled; model "
+        "size is without the vocabulary of a text set.",
+    ]
+    for dataset, results in runs.items():
+        parts += [f"## {dataset}", markdown_table(list(TABLE), table_rows(results)), _provenance(dataset, results)]
+    if others:
+        parts.append("## Other measurements")
+        parts += [f"### {name}\n\n{_described(content)}" for name, content in others.items()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _provenance(dataset: str, results: list[Result]) -> str:
+    first = results[0]
+    sizes = f"{first['n_train']:,} training and {first['n_test']:,} test points, {first['n_features']:,} features, "
+    lines = [f"{sizes}{first['n_labels']:,} labels. `longtail bench recipes/{dataset}/*.toml`"]
+    for result in results:
+        settings = ", ".join(f"{key} = {value}" for key, value in result["parameters"].items())
+        where = f"commit {result['commit']}, {result['date']}, {result['machine']}"
+        lines.append(f"- {result['recipe']}: {result['model']}({settings}); {where}")
+    return "\n".join(lines)
+
+
+def _described(content: Any) -> str:
+    if isinstance(content, dict):
+        plain = {k: v for k, v in content.items() if isinstance(v, (str, int, float, bool))}
+        return markdown_table(["field", "value"], [[key, _short(value)] for key, value in plain.items()])
+    return f"```json\n{json.dumps(content, indent=1)}\n```"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
+
+
+def readme_table(folder: Path) -> str:
+    """The README's table: the runs of one dataset, with machine and commit."""
+    results = read_results(folder)[0].get(README_DATASET)
+    if not results:
+        return "No results yet."
+    places = sorted({f"{result['machine']}, commit {result['commit']}" for result in results})
+    return markdown_table(README_COLUMNS, table_rows(results, README_COLUMNS)) + f"\n\n{'; '.join(places)}"
+
+
+def with_results(readme: str, folder: Path) -> str:
+    """The README's text with its table renewed."""
+    before, begin, rest = readme.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    return f"{before}{_BEGIN}\n{readme_table(folder)}\n{_END}{after}" if begin and end else readme
+
+
+def write_markdown(docs: Path) -> None:
+    """Renew docs/results.md, and the table of the README beside docs/, from all JSON files."""
+    docs.mkdir(parents=True, exist_ok=True)
+    (docs / "results.md").write_text(results_page(docs / "results"), encoding="utf-8")
+    readme = docs.resolve().parent / "README.md"
+    if readme.is_file():
+        readme.write_text(with_results(readme.read_text(encoding="utf-8"), docs / "results"), encoding="utf-8")

@@ -1,0 +1,89 @@
+"""One run in a process of its own, so that its peak memory is its own: `python -m longtail.bench.worker JOB RESULT`."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from longtail.bench.recipe import Recipe, read_recipe
+from longtail.bench.scoring import KS, conform, predict_in_chunks, score_predictions
+from longtail.core.model import load_model
+from longtail.data import Dataset, read_dataset
+from longtail.errors import LongtailError
+
+
+def measure(recipe: Recipe, data: Path) -> dict[str, Any]:
+    """Train, save, load, predict and score; seconds, megabytes, metrics."""
+    training, testing = read_dataset(data / "train"), read_dataset(data / "test")
+    _compile_kernels(recipe, training)
+    model = recipe.estimator()
+    started = time.perf_counter()
+    model.fit(training.X, training.Y, label_names=training.label_names)
+    train_s = time.perf_counter() - started
+    train_rss = peak_rss_mb()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        model.save(path)
+        size = sum(file.stat().st_size for file in path.iterdir())
+        model = load_model(path)
+        inputs = conform(testing, model)
+        k = min(KS[-1], model.n_labels_)
+        model.predict(inputs[:1], k=k)  # page the file in and load kernels: a service does so once
+        started = time.perf_counter()
+        predictions = predict_in_chunks(model, inputs, k)
+        predict_s = time.perf_counter() - started
+        scores = score_predictions(
+            predictions, testing.Y, training_counts=model.label_counts_, n_training_points=model.n_points_,
+            propensity=recipe.propensity,
+        )  # fmt: skip
+    return {
+        "metrics": scores.metrics,
+        "bands": scores.bands,
+        "train_s": train_s,
+        "predict_s": predict_s,
+        "peak_rss_mb": train_rss,
+        "model_mb": size / 1e6,
+        "n_train": training.n_points,
+        "n_test": testing.n_points,
+        "n_features": training.n_features,
+        "n_labels": training.n_labels,
+    }
+
+
+def _compile_kernels(recipe: Recipe, training: Dataset) -> None:
+    """Fit and predict on a few points first: compiling is done once on a machine and is not training."""
+    few = training.subset(np.arange(min(64, training.n_points)))
+    carried = np.flatnonzero(few.label_counts)
+    if carried.size:
+        recipe.estimator().fit(few.X, few.Y[:, carried]).predict(few.X, k=1)
+
+
+def peak_rss_mb() -> float:
+    """The most memory that this process held at once. Not ru_maxrss where it can be avoided: on Linux that begins
+    with what the parent process held before this one replaced it.
+    """
+    status = Path("/proc/self/status")
+    if status.is_file():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    recipe, data, result = sys.argv[1:]
+    try:
+        outcome = measure(read_recipe(recipe), Path(data))
+    except LongtailError as error:
+        outcome = {"error": str(error)}
+    Path(result).write_text(json.dumps(outcome))
+
+
+if __name__ == "__main__":
+    main()
