@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from longtail import metrics
 from longtail.core.predictions import Predictions
 from longtail.errors import ParameterError
 from longtail.metrics import Matches, Terms, bootstrap, hoeffding, intervals, terms
+from longtail.metrics.named import POINT_METRICS
 from metrics.cases import random_case
 
 NAMES = ("P@1", "nDCG@3", "PSP@3", "PSnDCG@5")
@@ -38,11 +40,11 @@ def test_bootstrap_is_that_of_the_plain_loop_over_resampled_points() -> None:
 def test_bootstrap_is_the_same_for_a_seed_whatever_the_chunks(
     matches: Matches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    metrics = {name: terms(matches, name) for name in NAMES}
-    first = bootstrap(metrics, n_resamples=100, random_state=1)
-    assert bootstrap(metrics, n_resamples=100, random_state=2) != first
+    asked = {name: terms(matches, name) for name in NAMES}
+    first = bootstrap(asked, n_resamples=100, random_state=1)
+    assert bootstrap(asked, n_resamples=100, random_state=2) != first
     monkeypatch.setattr(intervals, "_CHUNK", 700)  # three resamples at a time
-    again = bootstrap(metrics, n_resamples=100, random_state=1)
+    again = bootstrap(asked, n_resamples=100, random_state=1)
     for name in NAMES:
         assert again[name] == pytest.approx(first[name])
 
@@ -72,24 +74,41 @@ def test_hoeffding_stays_where_the_metric_can_be() -> None:
     assert hoeffding(Terms(np.array([1.0]), np.array([2.0]), (0.0, 9.0)))[1:] == (0.0, 1.0)
 
 
-@pytest.mark.parametrize(
-    "name", ["P@3", "nDCG@3", "R@3", "PSP@3", "PSnDCG@3", "PSR@3", "unbiased-P@3", "unbiased-nDCG@3"]
-)
-def test_no_term_leaves_its_bounds(name: str) -> None:
-    for seed in range(20):
-        predictions, Y, inverse = random_case(seed)
-        best = Predictions.from_csr(sparse.csr_matrix(Y.multiply(inverse[None, :])), 7)
-        for ranked in (predictions, best):
-            metric = terms(Matches.of(ranked, Y, inverse_propensities=inverse), name)
-            both = (
-                metric.numerators
-                if metric.denominators is None
-                else np.concatenate([metric.numerators, metric.denominators])
-            )
-            assert both.min() >= metric.bounds[0]
-            assert both.max() <= metric.bounds[1]
+def all_terms(matches: Matches) -> dict[str, Terms]:
+    known = metrics.KnownCounts(matches.n_relevant)
+    retained = metrics.KnownRetention(1 / matches.inverse)
+    averages = (metrics.unbiased_recall, metrics.unbiased_mrr, metrics.unbiased_adg)
+    return (
+        {name: terms(matches, f"{name}@3") for name in POINT_METRICS}
+        | {f"{average.__name__}, counts": average(matches, 3, known) for average in averages}
+        | {f"{average.__name__}, retention": average(matches, 3, retained) for average in averages}
+        | {"F": metrics.unbiased_f(matches, 3, known), "Hamming": metrics.unbiased_hamming(matches, 3)}
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_term_leaves_its_bounds(seed: int) -> None:
+    predictions, Y, inverse = random_case(seed)
+    best = Predictions.from_csr(sparse.csr_matrix(Y.multiply(inverse[None, :])), 7)
+    for ranked in (predictions, best):
+        for name, metric in all_terms(Matches.of(ranked, Y, inverse_propensities=inverse)).items():
+            low, high = metric.bounds
+            assert low <= metric.numerators.min() <= metric.numerators.max() <= high, name
             if metric.denominators is not None:
-                assert (metric.numerators <= metric.denominators + 1e-12).all()
+                assert metric.denominators.max() <= high, name
+                assert (metric.numerators <= metric.denominators + 1e-12).all(), name
+
+
+def test_bounds_are_reached() -> None:
+    # One label: always true and hit, the heaviest there is. A bound that a term can reach is not too wide.
+    matches = Matches.of(Predictions(np.zeros((1, 1), np.int32), np.ones((1, 1))), [[0]], inverse_propensities=[3.0])
+    hit = metrics.unbiased_hamming(matches, 1)
+    assert hit.numerators[0] == hit.bounds[0] == -2
+    for metric in (metrics.unbiased_recall, metrics.unbiased_mrr, metrics.unbiased_adg, metrics.unbiased_f):
+        reached = metric(matches, 1, metrics.KnownCounts([1]))
+        assert reached.numerators[0] == reached.bounds[1] == 3
+    for name in ("unbiased-P@1", "PSP@1", "PSnDCG@1", "PSR@1"):
+        assert terms(matches, name).numerators[0] == terms(matches, name).bounds[1] == 3
 
 
 def test_what_cannot_be_asked(matches: Matches) -> None:

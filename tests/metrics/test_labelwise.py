@@ -26,6 +26,7 @@ def test_bands_by_hand() -> None:
 
 
 def test_bands_at_the_edges() -> None:
+    assert named(frequency_bands([0, 5, 1], head=0.9, torso=0.1)) == ["tail", "head", "head"]
     assert named(frequency_bands([0, 0])) == ["tail", "tail"]
     assert named(frequency_bands([3, 3, 3])) == ["head"] * 3, "labels of one count share a band"
     assert frequency_bands(np.empty(0, np.int64)).size == 0

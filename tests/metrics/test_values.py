@@ -70,6 +70,12 @@ def test_estimates_beyond_propensities(matches, metric, k, assumption, expected)
     assert metric(matches, k, assumption).value == pytest.approx(expected, abs=1e-12)
 
 
+def test_unbiased_ndcg_divides_by_k_labels_also_where_no_point_has_as_many() -> None:
+    single = Matches.of(predictions([[0, 1, 2]]), [[0]], inverse_propensities=[4.0])
+    assert metrics.score(single, "unbiased-nDCG@3") == pytest.approx(4 / (1 + D2 + D3))
+    assert metrics.ps_ndcg(single, 3, normalized=False).value == pytest.approx(4)
+
+
 def test_unbiased_hamming_loss(matches: Matches) -> None:
     # point 0: false 1, hits 1 - 2 and 1 - 4, missed 5 + 3; point 1: false 1, hit 1 - 3; point 2: three false
     assert metrics.unbiased_hamming(matches, 3).value == pytest.approx(((1 - 1 - 3 + 8) + (1 - 2) + 3) / 3)
@@ -138,6 +144,7 @@ def test_cut_predictions_are_refused_but_complete_rankings_are_not() -> None:
     ("arguments", "error", "message"),
     [
         ({"ks": (0,)}, ParameterError, "k is 0"),
+        ({"ks": (2, "3")}, ParameterError, "k is '3'"),
         ({"ks": ()}, ParameterError, "ks is empty"),
         ({"ks": (1,), "inverse_propensities": [1.0, 2.0]}, ParameterError, "2 inverse propensities for the 5 labels"),
         ({"ks": (1,), "inverse_propensities": [1, 1, 0.5, 1, 1]}, ParameterError, "of label 2 is 0.5"),

@@ -113,9 +113,8 @@ def frequency_bands(training_counts: ArrayLike, *, head: float = 0.5, torso: flo
     mass = sizes * np.bincount(size_of, minlength=sizes.size)  # occurrences of all labels of one size
     before = (mass.sum() - np.cumsum(mass))[size_of]  # occurrences of the labels that are strictly more frequent
     total = counts.sum()
-    bands = np.where(before < head * total, 0, np.where(before < (head + torso) * total, 1, 2)).astype(np.int8)
-    bands[counts == 0] = 2
-    return bands
+    # Before a label never seen lies everything, so it is tail for any bounds.
+    return np.where(before < head * total, 0, np.where(before < (head + torso) * total, 1, 2)).astype(np.int8)
 
 
 def by_band(

@@ -73,12 +73,11 @@ class Matches:
         A row that ends early (-1) counts as misses from there on. Predictions that were cut before k are an error
         instead: the value would be too low without anyone noticing. Unless all labels were ranked: nothing was cut.
         """
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-            raise ParameterError(f"k is {k!r}, but must be a whole number greater than 0")
+        k = check_cutoff(k)
         width = self.labels.shape[1]
         if k > width and width < self.n_labels:
             raise ParameterError(f"a metric at {k} needs {k} predictions a point, but these hold {width}")
-        return min(int(k), width) - 1
+        return min(k, width) - 1
 
     def hits_at(self, k: int) -> Ints:
         """True labels among the first k, for each point."""
@@ -166,6 +165,13 @@ class Matches:
     @cached_property
     def _best_discounted_gain(self) -> Floats:
         return np.cumsum(self._best_weights * discounts(self.hits.shape[1]), axis=1)
+
+
+def check_cutoff(k: Any) -> int:
+    """k as an int greater than 0."""
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ParameterError(f"k is {k!r}, but must be a whole number greater than 0")
+    return int(k)
 
 
 def discounts(k: int) -> Floats:
