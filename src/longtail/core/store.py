@@ -192,14 +192,17 @@ def _map_arrays(file: Path) -> dict[str, Array]:
             (length,) = struct.unpack("<Q", handle.read(8))
             header = json.loads(handle.read(min(length, file.stat().st_size)))
         mapped = np.memmap(file, dtype=np.uint8, mode="r", offset=0)
-        body = mapped[8 + length :]
         arrays: dict[str, Array] = {}
         for name, entry in header.items():
             if name == "__metadata__":
                 continue
             start, end = entry["data_offsets"]
-            flat: Array = body[start:end].view(np.ndarray).view(_DTYPES[entry["dtype"]])
-            arrays[name] = flat.reshape(entry["shape"])
+            dtype = np.dtype(_DTYPES[entry["dtype"]])
+            # Not a view of the bytes: SciPy copies an array whose base has many more elements than itself.
+            array: Array = np.ndarray(entry["shape"], dtype, buffer=mapped, offset=8 + length + start)
+            if array.nbytes != end - start:
+                raise ValueError(f"{name} has {end - start} bytes, but its shape asks for {array.nbytes}")
+            arrays[name] = array
         return arrays
     except (struct.error, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{file} is not a readable safetensors file ({error})") from error
