@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
+
 from longtail.data import Dataset, LabelTable, Texts
 from longtail.errors import DataError
-from scipy import sparse
 
 Y = [[0, 2], [], [2]]
 X = np.array([[0, 1.5], [2, 0], [0, 0]], np.float32)

@@ -4,6 +4,7 @@ import json
 import lzma
 
 import pytest
+
 from longtail.data import read_label_table
 from longtail.data.labels import LabelCollector
 from longtail.errors import DataError, ParameterError

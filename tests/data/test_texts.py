@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from longtail.data import Texts
 from longtail.errors import DataError
 
