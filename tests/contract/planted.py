@@ -31,7 +31,7 @@ def word(feature: int) -> str:
 
 
 def planted(n_points: int, seed: int = 0) -> Planted:
-    """Label l is on every point i with i % (l + 2) == 0 or alone by turns, so frequencies fall with the id."""
+    """Points with one label or two; every label has points, and low ids tend to have more."""
     rng = np.random.default_rng(seed)
     X = np.zeros((n_points, N_FEATURES), np.float32)
     Y = np.zeros((n_points, N_LABELS), np.float32)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract.planted import N_FEATURES, N_LABELS, Planted, planted
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 
 import longtail
+from contract.planted import N_FEATURES, N_LABELS, Planted, planted
 from longtail.core import registry
 from longtail.core.estimator import Estimator
 from longtail.core.predictions import Predictions

@@ -64,3 +64,7 @@ def main() -> None:
     except LongtailError as error:
         console.fail(str(error))
         sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

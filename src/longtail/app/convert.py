@@ -27,10 +27,13 @@ def convert(
 ) -> None:
     """Convert data to another format, e.g. to a directory that is memory-mapped instead of read."""
     from longtail.app.console import say, status
+    from longtail.core.store import check_free
     from longtail.data import write_dataset
     from longtail.errors import OutputError
 
-    if target.exists() and not overwrite and not (target.is_dir() and not any(target.iterdir())):
+    if target.is_dir() or not target.suffix:
+        check_free(target, overwrite=overwrite)
+    elif target.exists() and not overwrite:
         raise OutputError(f"{target} exists; choose another place, or overwrite it (--overwrite)")
     dataset = options.read(source, text_field=text_field, labels_field=labels_field, separator=separator)
     with status(f"writing {target}"):

@@ -36,7 +36,7 @@ def evaluate(
     Propensities come from the training label counts, which a model holds; for a predictions file give --train.
     True labels that the model does not know count as misses.
     """
-    from longtail.app.console import print_json
+    from longtail.app.console import print_json, say
     from longtail.bench.build import parse_propensity
     from longtail.bench.scoring import score_predictions
     from longtail.core import store
@@ -48,6 +48,8 @@ def evaluate(
     else:
         predictions, Y, counts, n_points = _from_file(subject, data, train, fields)
     scores = score_predictions(predictions, Y, training_counts=counts, n_training_points=n_points, propensity=chosen)
+    if counts is None:
+        say("PSP, PSnDCG and the bands are left out: they need the training label counts (give --train DATA)")
     if as_json:
         print_json(scores.metrics)
     else:
@@ -73,7 +75,6 @@ def _from_model(path: Path, data: Path, train: Path | None, fields: dict[str, An
 
 
 def _from_file(path: Path, data: Path, train: Path | None, fields: dict[str, Any]) -> Loaded:
-    from longtail.app.console import say
     from longtail.data import read_predictions
     from longtail.data.files import suffixes
     from longtail.errors import ParameterError
@@ -88,7 +89,6 @@ def _from_file(path: Path, data: Path, train: Path | None, fields: dict[str, Any
         )
     predictions = read_predictions(path, label_names=dataset.label_names)
     if training is None:
-        say("PSP, PSnDCG and the bands are left out: they need the training label counts (give --train DATA)")
         return predictions, dataset.Y, None, None
     return predictions, dataset.Y, training.label_counts, training.n_points
 

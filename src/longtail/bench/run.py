@@ -29,7 +29,7 @@ def run_recipe(recipe: Recipe, data_root: Path, cache: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"
         command = [sys.executable, "-m", "longtail.bench.worker", str(recipe.path), str(data), str(file)]
-        done = subprocess.run(command, stdout=sys.stderr, check=False)
+        done = subprocess.run(command, check=False)
         if not file.is_file():
             raise RunError(f"{recipe.path}: the run ended with exit code {done.returncode} and no result")
         outcome = json.loads(file.read_text())

@@ -1,0 +1,274 @@
+"""Every command as a user types it: what it prints, where, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import longtail
+from contract.planted import planted
+from longtail.app.cli import main
+from longtail.data import Dataset, read_dataset, read_predictions, write_dataset
+from longtail.metrics import evaluate
+from longtail.objectives import PropensityModel
+
+
+@pytest.fixture
+def cli(monkeypatch, capsys):
+    """Run `longtail ...` in this process: (exit code, stdout, stderr)."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["longtail", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capsys.readouterr()
+        return int(stop.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def xc(tmp_path):
+    """train.txt and test.txt with features."""
+    for name, seed in (("train", 0), ("test", 1)):
+        data = planted(80, seed)
+        write_dataset(Dataset(Y=data.Y, X=data.X), tmp_path / f"{name}.txt")
+    return tmp_path
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """train.jsonl and test.jsonl with texts and label names; the test set has a label that training lacks."""
+    for name, seed, extra in (("train", 0, []), ("test", 1, ["aaa unknown"])):
+        data = planted(80, seed)
+        with open(tmp_path / f"{name}.jsonl", "w") as file:
+            for text, labels in zip(data.texts, data.lists, strict=True):
+                file.write(json.dumps({"text": text, "labels": [f"name {i}" for i in labels] + extra}) + "\n")
+    return tmp_path
+
+
+def test_train_evaluate_and_predict_agree_with_the_library(cli, xc):
+    code, out, err = cli("train", xc / "train.txt", "--model", "dismec", "--out", xc / "m", "--set", "C=0.5")
+    assert (code, out) == (0, "")
+    assert "trained DiSMEC on 80 points with 6 labels" in err
+    model = longtail.load_model(xc / "m")
+    assert model.C == 0.5
+
+    code, out, err = cli("evaluate", xc / "m", xc / "test.txt", "--json", "--propensity", "0.5,0.4")
+    assert (code, err) == (0, "")
+    test = read_dataset(xc / "test.txt")
+    inverse = PropensityModel(0.5, 0.4).inverse(model.label_counts_, model.n_points_)
+    expected = evaluate(model.predict(test.X, k=5), test.Y, inverse_propensities=inverse)
+    assert json.loads(out) == pytest.approx(expected)
+    assert {f"{m}@{k}" for m in ("P", "nDCG", "PSP", "PSnDCG", "R", "coverage") for k in range(1, 6)} <= expected.keys()
+
+    for suffix in ("npz", "jsonl", "txt"):
+        file = xc / f"p.{suffix}"
+        assert cli("predict", xc / "m", xc / "test.txt", "-k", "5", "--out", file)[0] == 0
+        np.testing.assert_array_equal(read_predictions(file).labels, model.predict(test.X, k=5).labels)
+        code, out, _ = cli(
+            "evaluate", file, xc / "test.txt", "--train", xc / "train.txt", "--propensity", "wikipedia", "--json"
+        )
+        assert code == 0
+        assert json.loads(out) == pytest.approx(expected)
+
+
+def test_texts_become_features_and_label_names_travel(cli, texts):
+    code, _, err = cli(
+        "train",
+        texts / "train.jsonl",
+        "-m",
+        "dismec",
+        "-o",
+        texts / "m",
+        "--set",
+        "features.min_df=1",
+        "--weighting",
+        "pw",
+    )
+    assert code == 0, err
+    model = longtail.load_model(texts / "m")
+    assert model.label_names_ == [f"name {i}" for i in range(6)]
+    assert (model.features.min_df, model.model.weighting) == (1, "pw")
+
+    assert cli("predict", texts / "m", texts / "test.jsonl", "-o", texts / "p.jsonl", "-k", 2)[0] == 0
+    lines = [json.loads(line) for line in (texts / "p.jsonl").read_text().splitlines()]
+    assert set(lines[0]["labels"]) <= set(model.label_names_)
+
+    # The unknown label sorts first in the test file, and must neither shift the ids nor go unnoticed.
+    code, out, _ = cli("evaluate", texts / "m", texts / "test.jsonl", "--json")
+    data = planted(80, 1)
+    metrics = json.loads(out)
+    assert metrics["P@1"] > 95
+    found = [len(set(p) & set(y)) / (len(y) + 1) for p, y in zip(predicted(model, data), data.lists, strict=True)]
+    assert metrics["R@5"] == pytest.approx(100 * np.mean(found))
+
+
+def predicted(model, data):
+    return model.predict(data.texts, k=5).labels.tolist()
+
+
+def test_predicting_needs_no_labels(cli, texts):
+    cli("train", texts / "train.jsonl", "-m", "popularity", "-o", texts / "m")
+    most_frequent = int(np.argmax(planted(80).Y.sum(axis=0)))
+    (texts / "new.jsonl").write_text('{"text": "w00 w01"}\n')
+    assert cli("predict", texts / "m", texts / "new.jsonl", "-o", texts / "p.jsonl", "-k", "1")[0] == 0
+    assert json.loads((texts / "p.jsonl").read_text())["labels"] == [f"name {most_frequent}"]
+
+
+def test_ids_without_the_order_of_the_training_labels_are_not_guessed(cli, texts):
+    cli("train", texts / "train.jsonl", "-m", "popularity", "-o", texts / "m")
+    cli("predict", texts / "m", texts / "test.jsonl", "-o", texts / "p.npz")
+    cli("predict", texts / "m", texts / "test.jsonl", "-o", texts / "p.jsonl")
+    code, _, err = cli("evaluate", texts / "p.npz", texts / "test.jsonl")
+    assert code == 2
+    assert "give --train" in err
+    _, by_model, _ = cli("evaluate", texts / "m", texts / "test.jsonl", "--json")
+    _, by_ids, _ = cli("evaluate", texts / "p.npz", texts / "test.jsonl", "--train", texts / "train.jsonl", "--json")
+    assert json.loads(by_ids) == pytest.approx(json.loads(by_model))
+    code, by_names, err = cli("evaluate", texts / "p.jsonl", texts / "test.jsonl", "--json")
+    assert code == 0
+    assert "left out" in err
+    plain = {key: value for key, value in json.loads(by_model).items() if not key.startswith("PS")}
+    assert {k: v for k, v in json.loads(by_names).items() if not k.startswith("macro")} == pytest.approx(
+        {k: v for k, v in plain.items() if not k.startswith("macro")}
+    )
+
+
+def test_narrower_and_wider_test_features_are_conformed(cli, xc):
+    cli("train", xc / "train.txt", "-m", "dismec", "-o", xc / "m")
+    _, exact, _ = cli("evaluate", xc / "m", xc / "test.txt", "--json")
+    test = read_dataset(xc / "test.txt")
+    wide = test.X.copy()
+    wide.resize(80, 30)
+    wide = wide.tolil()
+    wide[0, 28] = 9.0
+    for X, warned in ((test.X[:, :25], False), (wide.tocsr(), True)):
+        write_dataset(Dataset(Y=test.Y, X=X), xc / "other.txt", overwrite=True)
+        code, out, err = cli("evaluate", xc / "m", xc / "other.txt", "--json")
+        assert code == 0
+        assert json.loads(out) == pytest.approx(json.loads(exact))
+        assert ("dropped (1 of" in err) is warned
+
+
+def test_the_table_names_every_metric_and_band(cli, xc):
+    cli("train", xc / "train.txt", "-m", "popularity", "-o", xc / "m")
+    code, out, _ = cli("evaluate", xc / "m", xc / "test.txt")
+    assert code == 0
+    for word in ("P ", "nDCG", "PSP", "PSnDCG", "R ", "coverage", "@1", "@3", "@5", "head", "torso", "tail"):
+        assert word in out
+    assert "@2" not in out
+
+
+def test_convert_and_info(cli, xc):
+    assert cli("convert", xc / "train.txt", xc / "dir")[0] == 0
+    assert (read_dataset(xc / "dir").X != read_dataset(xc / "train.txt").X).nnz == 0
+    code, out, _ = cli("info", xc / "dir", "--json")
+    fields = json.loads(out)
+    assert (code, fields["points"], fields["labels"]) == (0, 80, 6)
+    assert cli("info", xc / "dir")[1].count("80") >= 1
+    cli("train", xc / "dir", "-m", "dismec", "--weighting", "pw", "-o", xc / "m")
+    code, out, _ = cli("info", xc / "m", "--json")
+    fields = json.loads(out)
+    assert fields["class"] == "DiSMEC"
+    assert fields["parameters"]["weighting"] == "pw"
+    assert fields["training points"] == 80
+    assert "weighting = pw" in cli("info", xc / "m")[1]
+
+
+def everything(folder):
+    return {str(f.relative_to(folder)): f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("train train.txt -m dismek -o new", 'did you mean "dismec"'),
+        ("train train.txt -m dismec -o new --set CC=1", 'unknown parameter "CC"'),
+        ("train train.txt -m dismec -o new --set C=-1", "C is -1"),
+        ("train train.txt -m dismec -o new --set C", "key=value"),
+        ("train train.txt -m dismec -o new --weighting pv", "unknown weighting"),
+        ("train train.txt -m popularity -o new --base dismec", "wraps no other model"),
+        ("train train.txt -m dismec -o new --threads 0", "n_jobs is 0"),
+        ("train train.txt -m popularity -o full", "none of ours"),
+        ("train train.txt -m popularity -o full --overwrite", "none of ours"),
+        ("train train.txt -m popularity -o m", "--overwrite"),
+        ("train train.txt -m popularity -o no/where", "does not exist"),
+        ("train absent.txt -m popularity -o new", "absent.txt: does not exist"),
+        ("train broken.txt -m popularity -o new", "broken.txt:2"),
+        ("train train.pdf -m popularity -o new", "tells no format"),
+        ("predict m test.txt -o p.npz -k 0", "k is 0"),
+        ("predict m test.txt -o p.npz -k 7", "between 1 and the number of labels, 6"),
+        ("predict m test.txt -o p.csv", "'.csv'"),
+        ("predict m test.txt -o full/thesis.txt", "exists"),
+        ("predict full test.txt -o p.npz", "not a model directory"),
+        ("predict m text.jsonl -o p.npz", "hold texts only"),
+        ("evaluate m test.txt --propensity 1", "unknown propensity preset"),
+        ("evaluate m test.txt --propensity=-1,2", "A of the propensity model is -1"),
+        ("evaluate absent.npz test.txt", "absent.npz"),
+        ("evaluate short.npz test.txt", "predictions for 1 points, but Y has 80"),
+        ("convert train.txt full", "none of ours"),
+        ("convert train.txt m.txt", "exists"),
+        ("info absent", "does not exist"),
+        ("bench absent.toml", "no such recipe"),
+        ("demo --data tiny.txt", "at least 10 points"),
+    ],
+)
+def test_a_mistake_is_one_message_exit_2_and_nothing_changes(cli, xc, monkeypatch, arguments, said):
+    monkeypatch.chdir(xc)
+    cli("train", "train.txt", "-m", "popularity", "-o", "m")
+    (xc / "full").mkdir()
+    (xc / "full" / "thesis.txt").write_text("precious")
+    (xc / "m.txt").write_text("mine")
+    (xc / "broken.txt").write_text("2 3 4\n0 0:nonsense\n")
+    (xc / "train.pdf").write_text("x")
+    (xc / "text.jsonl").write_text('{"text": "a", "labels": []}\n')
+    (xc / "tiny.txt").write_text("1 2 2\n0 0:1\n")
+    np.savez(xc / "short.npz", labels=np.array([[0]]), scores=np.float32([[1]]))
+    before = everything(xc)
+    code, out, err = cli(*arguments.split())
+    assert code == 2, err
+    assert out == ""
+    assert said in err
+    assert err.startswith("error: ")
+    assert err.count("error:") == 1
+    assert "Traceback" not in err
+    assert everything(xc) == before
+
+
+def test_usage_mistakes_exit_2_too(cli):
+    for arguments in (["train"], ["nonsense"], ["predict", "a", "b"], ["train", "a", "--nonsense"]):
+        code, _, err = cli(*arguments)
+        assert code == 2
+        assert "Usage" in err
+
+
+def test_version_and_models_are_listed(cli):
+    assert cli("--version")[1].strip() == longtail.__version__
+    assert {"popularity", "dismec"} <= set(cli("--list-models")[1].split())
+
+
+def test_overwriting_replaces_the_model(cli, xc):
+    cli("train", xc / "train.txt", "-m", "popularity", "-o", xc / "m")
+    assert cli("train", xc / "train.txt", "-m", "dismec", "-o", xc / "m", "--overwrite")[0] == 0
+    assert type(longtail.load_model(xc / "m")).__name__ == "DiSMEC"
+
+
+def test_bench_runs_what_it_can_and_names_what_it_cannot(cli, xc):
+    recipe = '[data]\ntrain = "{}"\ntest = "test.txt"\n[model]\nname = "popularity"\n'
+    (xc / "one.toml").write_text(recipe.format("train.txt"))
+    (xc / "two.toml").write_text(recipe.format("absent.txt"))
+    where = ("--docs", xc / "docs", "--cache", xc / "cache", "--data-root", xc)
+    code, out, err = cli("bench", xc / "two.toml", *where)
+    assert code == 2
+    assert "not run" in err
+    assert "absent.txt" in err
+    code, out, err = cli("bench", xc / "one.toml", xc / "two.toml", *where)
+    assert code == 0, err
+    assert "two.toml: absent.txt is neither" in err
+    assert "PSP@5" in out
+    assert len(list((xc / "docs" / "results").rglob("*.json"))) == 1
+    assert "| one |" in (xc / "docs" / "results.md").read_text()

@@ -1,0 +1,168 @@
+"""From a recipe to a result file and the pages made of it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from contract.planted import planted
+from longtail.bench import prepare
+from longtail.bench.prepare import MissingData, prepared, unit_rows
+from longtail.bench.recipe import read_recipe
+from longtail.bench.results import results_page, with_results, write_markdown, write_result
+from longtail.bench.run import RunError, run_recipe
+from longtail.bench.scoring import conform, predict_in_chunks, score_predictions
+from longtail.core.popularity import Popularity
+from longtail.core.predictions import Predictions
+from longtail.data import Dataset, read_dataset, write_dataset
+from longtail.errors import DataError
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """A data root with a text set whose test part has a label that training does not know."""
+    root = tmp_path / "data" / "planted"
+    root.mkdir(parents=True)
+    for name, seed, extra in (("train", 0, []), ("test", 1, ["surprise"])):
+        data = planted(60, seed)
+        lines = [
+            json.dumps({"text": text, "labels": [f"label{i}" for i in labels] + extra})
+            for text, labels in zip(data.texts, data.lists, strict=True)
+        ]
+        (root / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    return tmp_path / "data"
+
+
+def recipe_for(tmp_path, name="popularity", features="min_df = 1", suffix="jsonl"):
+    path = tmp_path / "recipes" / "planted" / f"{name}.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f'[data]\ntrain = "planted/train.{suffix}"\ntest = "planted/test.{suffix}"\n'
+        f'[features]\n{features}\n[model]\nname = "{name}"\n'
+    )
+    return read_recipe(path)
+
+
+def test_a_run_measures_and_its_pages_repeat_it(tmp_path, texts):
+    recipe = recipe_for(tmp_path)
+    result = run_recipe(recipe, texts, tmp_path / "cache")
+    training, testing = planted(60, 0), planted(60, 1)
+    best = int(np.argmax(np.bincount(training.Y.indices)))
+    assert result["metrics"]["P@1"] == pytest.approx(100 * testing.Y[:, best].mean())
+    unknown_is_a_miss = 100 * np.mean([1 / (1 + len(row)) if best in row else 0 for row in testing.lists])
+    assert result["metrics"]["R@1"] == pytest.approx(unknown_is_a_miss)
+    assert 20 < result["peak_rss_mb"] < 2000
+    assert result["model_mb"] > 0
+    assert {"train_s", "predict_s", "versions", "commit", "date", "machine", "command"} <= result.keys()
+
+    docs = tmp_path / "docs"
+    (tmp_path / "README.md").write_text(
+        "# x\n<!-- results: made by longtail bench -->\nold\n<!-- end of results -->\nend\n"
+    )
+    write_result(result | {"dataset": "eurlex57k"}, docs / "results")
+    (docs / "results" / "fit.json").write_text(json.dumps({"A": 0.5, "note": "a|b", "bins": [1, 2]}))
+    write_markdown(docs)
+    page = (docs / "results.md").read_text()
+    assert page == results_page(docs / "results")
+    assert f"| popularity | {result['metrics']['P@1']:.2f} |" in page
+    assert "### fit" in page
+    assert "| note | a\\|b |" in page
+    readme = (tmp_path / "README.md").read_text()
+    assert "old" not in readme
+    assert readme.endswith("\nend\n")
+    assert f"| popularity | {result['metrics']['P@1']:.2f} |" in readme
+    assert with_results(readme, docs / "results") == readme
+
+
+def test_text_features_are_made_once_and_again_when_anything_changes(tmp_path, texts, monkeypatch):
+    first = prepared(recipe_for(tmp_path), texts, tmp_path / "cache")
+    assert read_dataset(first / "train").n_features == 25  # the last of 26 words never occurs
+    test = read_dataset(first / "test")
+    assert test.label_names[-1] == "surprise"
+    with monkeypatch.context() as patch:
+        patch.setattr(prepare, "_featurised", None)  # calling it would fail
+        assert prepared(recipe_for(tmp_path, name="dismec"), texts, tmp_path / "cache") == first
+    assert prepared(recipe_for(tmp_path, features="min_df = 2"), texts, tmp_path / "cache") != first
+    (texts / "planted" / "test.jsonl").write_text('{"text": "w01", "labels": ["label0"]}\n')
+    assert prepared(recipe_for(tmp_path), texts, tmp_path / "cache") != first
+
+
+def test_an_interrupted_preparation_is_not_taken_for_a_finished_one(tmp_path, texts):
+    folder = prepared(recipe_for(tmp_path), texts, tmp_path / "cache")
+    (folder / "features.json").unlink()
+    (folder / "train" / "manifest.json").write_text("half")
+    assert prepared(recipe_for(tmp_path), texts, tmp_path / "cache") == folder
+    assert read_dataset(folder / "train").n_points == 60
+
+
+def test_features_are_scaled_to_unit_rows_on_request(tmp_path):
+    root = tmp_path / "data" / "planted"
+    root.mkdir(parents=True)
+    X = sparse.csr_matrix(np.float32([[3, 4, 0], [0, 0, 0], [0, 0, 2]]))
+    for name in ("train", "test"):
+        write_dataset(Dataset(Y=[[0], [1], [0]], X=X), root / f"{name}.txt")
+    recipe = recipe_for(tmp_path, features="normalise = true", suffix="txt")
+    scaled = read_dataset(prepared(recipe, tmp_path / "data", tmp_path / "cache") / "train").X
+    np.testing.assert_allclose(scaled.toarray(), [[0.6, 0.8, 0], [0, 0, 0], [0, 0, 1]], rtol=1e-6)
+    with pytest.raises(DataError, match="features already"):
+        prepared(recipe_for(tmp_path, suffix="txt"), tmp_path / "data", tmp_path / "cache")
+
+
+def test_unit_rows_keep_the_callers_matrix():
+    X = sparse.csr_matrix(np.float32([[2, 0]]))
+    assert unit_rows(X).toarray().tolist() == [[1, 0]]
+    assert X.toarray().tolist() == [[2, 0]]
+
+
+def test_absent_data_are_told_apart_from_failures(tmp_path, texts):
+    with pytest.raises(MissingData, match=r"train\.jsonl is neither below the data root"):
+        run_recipe(recipe_for(tmp_path), tmp_path / "nowhere", tmp_path / "cache")
+    recipe = recipe_for(tmp_path)
+    recipe.path.write_text("broken")  # read again by the process of its own
+    with pytest.raises(RunError, match="cannot be read as TOML"):
+        run_recipe(recipe, texts, tmp_path / "cache")
+
+
+def fitted_popularity():
+    return Popularity().fit(np.eye(4), [[0], [0, 1], [2], [0]])
+
+
+def test_features_are_brought_to_the_width_of_the_model(caplog):
+    model = fitted_popularity()
+    narrow = conform(Dataset(Y=[[0]], X=np.ones((1, 3))), model)
+    assert narrow.shape == (1, 4)
+    assert caplog.records == []
+    wide = conform(Dataset(Y=[[0]], X=np.ones((1, 6))), model)
+    assert wide.shape == (1, 4)
+    assert "2 beyond carry no weight and are dropped (2 of 6 values)" in caplog.text
+    with pytest.raises(DataError, match="these data hold texts only"):
+        conform(Dataset(Y=[[0]], texts=["a"]), model)
+
+
+def test_chunks_give_what_one_call_gives(monkeypatch):
+    from longtail.bench import scoring
+
+    monkeypatch.setattr(scoring, "_CHUNK", 3)
+    model = fitted_popularity()
+    for n in (0, 1, 3, 7):
+        X = sparse.csr_matrix(np.ones((n, 4), np.float32))
+        np.testing.assert_array_equal(predict_in_chunks(model, X, 2).labels, model.predict(X, k=2).labels)
+
+
+def test_labels_that_training_never_saw_are_misses_with_the_propensity_of_no_points():
+    predictions = Predictions([[0], [0]], [[1.0], [1.0]])
+    Y = sparse.csr_matrix(np.array([[1, 0, 0], [0, 0, 1]]))  # label 2 is unknown
+    counts = np.array([5, 3])
+    scores = score_predictions(predictions, Y, training_counts=counts, n_training_points=10)
+    from longtail.objectives import PropensityModel
+
+    inverse = PropensityModel().inverse([5, 3, 0], 10)
+    assert scores.metrics["P@1"] == pytest.approx(50)
+    assert scores.metrics["PSP@1"] == pytest.approx(100 * inverse[0] / (inverse[0] + inverse[2]))
+    assert scores.bands["tail"]["labels"] >= 1
+    plain = score_predictions(predictions, Y)
+    assert plain.bands is None
+    assert "PSP@1" not in plain.metrics

@@ -1,0 +1,91 @@
+"""Estimators from names and settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from longtail.bench.build import build_estimator, parse_propensity, parse_settings
+from longtail.errors import ParameterError
+from longtail.objectives import PW, PropensityModel, PWcb
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.5", 0.5),
+        ("3", 3),
+        ("true", True),
+        ("null", None),
+        ("None", None),
+        ("[1, 2]", [1, 2]),
+        ('"quoted"', "quoted"),
+        ("'toml'", "toml"),
+        ("plain", "plain"),
+        ("1_000", 1000),
+        ("a=b", "a=b"),
+    ],
+)
+def test_values_are_json_toml_or_text(text, value):
+    assert parse_settings([f"key={text}"]) == {"key": value}
+
+
+@pytest.mark.parametrize("pair", ["novalue", "=3", " =3"])
+def test_a_setting_without_key_or_value_is_refused(pair):
+    with pytest.raises(ParameterError, match="key=value"):
+        parse_settings([pair])
+
+
+def test_a_setting_twice_is_refused():
+    with pytest.raises(ParameterError, match="twice"):
+        parse_settings(["C=1", "C=2"])
+
+
+def test_settings_reach_the_model_and_its_features():
+    model = build_estimator("dismec", text=True, settings={"C": 0.5, "features.ngram_range": [1, 2]}, threads=3)
+    assert type(model).__name__ == "TextPipeline"
+    assert model.model.C == 0.5
+    assert model.model.n_jobs == 3
+    assert model.features.ngram_range == (1, 2)
+
+
+def test_a_weighting_and_its_parts_can_be_set():
+    assert build_estimator("dismec", weighting="pw").weighting == "pw"
+    settings = {"weighting.beta": 0.99, "weighting.propensity": "wikipedia"}
+    model = build_estimator("dismec", weighting="pw-cb", settings=settings)
+    assert model.weighting == PWcb(propensity=PropensityModel(0.5, 0.4), beta=0.99)
+    model = build_estimator("dismec", weighting="pw", text=True, settings={"weighting.propensity.A": 0.7})
+    assert model.model.weighting == PW(propensity=PropensityModel(0.7, 1.5))
+
+
+def test_a_base_goes_into_a_wrapper():
+    assert type(build_estimator("textpipeline", base="popularity").model).__name__ == "Popularity"
+    with pytest.raises(ParameterError, match="wraps no other model"):
+        build_estimator("popularity", base="dismec")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"settings": {"CC": 1}}, 'unknown parameter "CC"; did you mean "C"'),
+        ({"settings": {"features.mindf": 1}, "text": True}, 'did you mean "features.min_df"'),
+        ({"settings": {"C.x": 1}}, "has no parts"),
+        ({"settings": {"weighting.beta": 0.5}, "weighting": "pw"}, 'unknown parameter "weighting.beta"'),
+        ({"weighting": "pwcb"}, 'did you mean "pw-cb"'),
+        ({"settings": {"weighting.propensity": [1, 2, 3]}, "weighting": "pw"}, "cannot be read"),
+    ],
+)
+def test_mistakes_are_named(arguments, message):
+    with pytest.raises(ParameterError, match=message):
+        build_estimator("dismec", **arguments)
+
+
+def test_a_weighting_needs_a_loss():
+    with pytest.raises(ParameterError, match="trains no loss"):
+        build_estimator("popularity", weighting="pw")
+
+
+def test_propensities_are_two_numbers_or_a_preset():
+    assert parse_propensity("0.5, 0.4") == parse_propensity([0.5, 0.4]) == parse_propensity("wikipedia")
+    for wrong in ("0.5,", "1,2,3", "wiki", [1], "a,b"):
+        with pytest.raises(ParameterError):
+            parse_propensity(wrong)
