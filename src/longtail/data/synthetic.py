@@ -1,7 +1,7 @@
 """Made-up data with a long tail, a label hierarchy and missing labels, of which the complete labels are known.
 
 How a point comes about: it draws a few end labels and carries their ancestors too, which makes its complete labels. Its
-words are drawn mostly from the signatures of those labels (a few words that each label likes), else from a common
+words are drawn partly from the signatures of those labels (a few words that each label likes), partly from a common
 background; words follow a power law. Each complete label is then noted with the label's propensity, else it is missing:
 the words know of it, the observed labels do not.
 """
@@ -27,8 +27,8 @@ Floats = NDArray[np.float64]
 
 _BRANCHING = 5  # children of a label; the propensity fit asks for more than 4 descendants
 _SIGNATURE = 4  # words that a label likes, the first one most
-_SIGNAL = 0.6  # share of a point's words that come from its labels
-_EMPHASIS = 0.5  # a point is more about its rarer labels: their weight is (chance of the label)^-_EMPHASIS
+_SIGNAL = 0.4  # share of a point's words that come from its labels
+_EMPHASIS = 0.2  # a point is more about its rarer labels: their weight is (chance of the label)^-_EMPHASIS
 _MEDIAN_LENGTH = 50  # words of a point
 _POINTS_AT_ONCE = 50_000
 
