@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ from longtail.errors import DataError, ModelError, NotFittedError, ParameterErro
 from longtail.metrics import scorer
 
 # Constructor arguments that make an estimator quick on 90 points; what is not listed runs with its defaults.
-ARGUMENTS: dict[str, dict[str, Any]] = {}
+ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "textpipeline": lambda: {"model": longtail.DiSMEC(), "features": longtail.TextFeatures(min_df=1)},
+}
 # Parameters to search in the GridSearchCV test; what is not listed is searched with its defaults alone.
 GRIDS: dict[str, dict[str, list[Any]]] = {"dismec": {"C": [0.1, 1.0]}, "textpipeline": {"features__min_df": [1, 2]}}
 # Estimators that look at no features: they cannot find the planted labels, and must give the popular ones.
@@ -38,7 +41,8 @@ TRAIN, TEST = planted(90), planted(30, seed=1)
 
 
 def make(name: str, **changes: Any) -> Estimator:
-    return registry.estimator_class(name)(**ARGUMENTS.get(name, {})).set_params(**changes)
+    arguments = ARGUMENTS.get(name, dict)()
+    return registry.estimator_class(name)(**arguments).set_params(**changes)
 
 
 def fitted(name: str, data: Planted = TRAIN, **changes: Any) -> Estimator:

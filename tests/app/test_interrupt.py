@@ -1,0 +1,81 @@
+"""Ctrl-C and kill in the middle of training: what is left, and how it goes on."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import longtail
+
+# A runner may start us with Ctrl-C ignored, which a child process would inherit; a terminal does not.
+RUN = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\nfrom longtail.app.cli import main; main()"
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Training data that keep one thread busy for a while."""
+    path = tmp_path_factory.mktemp("data") / "train"
+    made = longtail.make_longtail(n_points=4000, n_features=3000, n_labels=1500, n_test_points=10)
+    longtail.write_dataset(made.train, path)
+    return path
+
+
+def start(data, folder, *options):
+    arguments = ["train", data, "--model", "dismec", "--out", folder / "m", "--threads", "1", *options]
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def stop_after_the_first_part(process, folder, how):
+    """Send the signal as soon as a finished part is on disk; the training must not be over by then."""
+    until = time.monotonic() + 60
+    while not list((folder / "m.partial").glob("*.safetensors")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.002)
+    process.send_signal(how)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def test_ctrl_c_leaves_nothing(data, tmp_path):
+    code, out, err = stop_after_the_first_part(start(data, tmp_path), tmp_path, signal.SIGINT)
+    assert code == 130, err
+    assert (out, err) == ("", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_training_goes_on_where_it_was(data, tmp_path):
+    code, _, _ = stop_after_the_first_part(start(data, tmp_path), tmp_path, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    kept = {file.name for file in (tmp_path / "m.partial").iterdir()}
+    assert not (tmp_path / "m").exists()
+
+    other = start(data, tmp_path, "--resume", "--set", "C=3")
+    _, err = other.communicate(timeout=60)
+    assert other.returncode == 2
+    assert "other data, parameters or versions" in err
+    assert {file.name for file in (tmp_path / "m.partial").iterdir()} == kept
+
+    code, _, err = stop_after_the_first_part(start(data, tmp_path, "--resume"), tmp_path, signal.SIGINT)
+    assert code == 130
+    assert "finished parts are kept in" in err
+    assert {file.name for file in (tmp_path / "m.partial").iterdir()} >= kept
+
+    done = start(data, tmp_path, "--resume")
+    _, err = done.communicate(timeout=120)
+    assert done.returncode == 0, err
+    assert [file.name for file in tmp_path.iterdir()] == ["m"]
+    points = longtail.read_dataset(data)
+    once = longtail.DiSMEC(n_jobs=1).fit(points.X, points.Y).predict(points.X[:200])
+    resumed = longtail.load_model(tmp_path / "m").predict(points.X[:200])
+    np.testing.assert_array_equal(resumed.labels, once.labels)
+    np.testing.assert_array_equal(resumed.scores, once.scores)
