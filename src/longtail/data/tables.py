@@ -82,6 +82,8 @@ def read_parquet(
 def _arrow_errors(path: Path) -> Iterator[None]:
     try:
         yield
+    except UnicodeDecodeError as error:  # pyarrow checks the cells, but not the names of the columns
+        raise DataError(f"the names of the columns are not UTF-8 ({error.reason})", path=path) from error
     except pa.ArrowException as error:
         raise DataError(f"cannot be read as a table ({str(error).splitlines()[0]})", path=path) from error
 

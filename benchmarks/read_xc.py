@@ -1,0 +1,135 @@
+"""The XC reader beside scikit-learn's `load_svmlight_file(multilabel=True)`: seconds, and peak memory over the arrays.
+
+    python benchmarks/read_xc.py [--data FILE] [--repeat 3]
+
+Without --data the file is made of EURLEX57K (`../shared/data/eurlex57k`, TF-IDF of the training texts). Each reader
+runs in processes of its own, in turn, so that neither sees the other's memory or warm caches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+EURLEX = Path(__file__).resolve().parents[2] / "shared" / "data" / "eurlex57k" / "train.jsonl.xz"
+WARM_UP = "1 2 3\n0,2 1:0.5 0:1e-3\n"
+
+
+def make_eurlex(path: Path) -> None:
+    import numpy as np
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    from longtail.data import Dataset, read_dataset, write_dataset
+
+    texts = read_dataset(EURLEX)
+    pattern = r"(?u)\b[^\W_][\w\-]*\b"
+    vectorizer = TfidfVectorizer(min_df=3, max_df=0.5, sublinear_tf=True, token_pattern=pattern, dtype=np.float32)
+    write_dataset(Dataset(Y=texts.Y, X=vectorizer.fit_transform(texts.texts)), path)
+
+
+def resident_bytes(entry: str = "VmRSS") -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{entry}:"):
+            return int(line.split()[1]) * 1024
+    raise LookupError(entry)
+
+
+def peak_bytes() -> int:
+    # Not getrusage: its maximum is inherited from the process that started this one.
+    return resident_bytes("VmHWM")
+
+
+def read_with_longtail(file: str) -> dict[str, float]:
+    from longtail.data.xc import read_xc
+
+    with tempfile.NamedTemporaryFile(suffix=".txt", mode="w") as small:  # kernels are compiled, or loaded from cache
+        small.write(WARM_UP)
+        small.flush()
+        read_xc(small.name)
+    return measured(lambda: read_xc(file), lambda data: [data.X, data.Y])
+
+
+def read_with_sklearn(file: str) -> dict[str, float]:
+    from sklearn.datasets import load_svmlight_file
+
+    return measured(
+        lambda: load_svmlight_file(file, multilabel=True, zero_based=True, dtype="float32"), lambda d: [d[0]]
+    )
+
+
+def measured(read, matrices) -> dict[str, float]:
+    """Seconds, CPU seconds, peak growth of the resident memory while reading, and the bytes of what was read."""
+    before = resident_bytes()
+    start, cpu_start = time.perf_counter(), time.process_time()
+    data = read()
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu_start
+    growth = peak_bytes() - before
+    arrays = [part for m in matrices(data) for part in (m.data, m.indices, m.indptr)]
+    return {"seconds": seconds, "cpu": cpu, "growth": growth, "arrays": sum(part.nbytes for part in arrays)}
+
+
+READERS = {"longtail": read_with_longtail, "scikit-learn": read_with_sklearn}
+
+
+def run_in_process(reader: str, file: Path) -> dict[str, float]:
+    command = [sys.executable, __file__, "--data", str(file), "--only", reader]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def body_of(file: Path, folder: Path) -> Path:
+    """A copy without the header line, which scikit-learn cannot read."""
+    body = folder / "body.txt"
+    with open(file, "rb") as source, open(body, "wb") as target:
+        first = source.readline()
+        if len(first.split()) != 3 or b":" in first:
+            target.write(first)
+        while block := source.read(1 << 20):
+            target.write(block)
+    return body
+
+
+def compare(file: Path, folder: Path, repeat: int) -> None:
+    body = body_of(file, folder)
+    runs: dict[str, list[dict[str, float]]] = {reader: [] for reader in READERS}
+    for _ in range(repeat):
+        for reader in READERS:
+            runs[reader].append(run_in_process(reader, body))
+    print(f"{body.stat().st_size / 1e6:.0f} MB without the header, best of {repeat} processes each")
+    for reader, results in runs.items():
+        best, cpu = (min(r[key] for r in results) for key in ("seconds", "cpu"))
+        peak = max(r["growth"] for r in results)
+        print(f"{reader:>13}: {best:6.2f} s   {cpu:6.2f} s of CPU   peak growth {peak / 1e6:6.0f} MB")
+    ours, theirs = runs["longtail"], runs["scikit-learn"]
+    speed, cpu_speed = (min(r[key] for r in theirs) / min(r[key] for r in ours) for key in ("seconds", "cpu"))
+    memory = max(r["growth"] / r["arrays"] for r in ours)
+    print(f"speed: {speed:.1f} x scikit-learn (at least 5 is wanted), {cpu_speed:.1f} x for the same CPU time")
+    print(f"memory: peak growth {memory:.2f} x the {ours[0]['arrays'] / 1e6:.0f} MB of arrays (at most 3 is wanted)")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, help="an XC file, not compressed")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--only", choices=READERS, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.only:
+        print(json.dumps(READERS[arguments.only](str(arguments.data))))
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        file = arguments.data or Path(folder) / "eurlex57k.txt"
+        if arguments.data is None:
+            if not EURLEX.is_file():
+                print(f"not run: {EURLEX} is absent; give an XC file with --data FILE")
+                return 2
+            make_eurlex(file)
+        compare(file, Path(folder), arguments.repeat)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
