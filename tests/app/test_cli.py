@@ -272,3 +272,11 @@ def test_bench_runs_what_it_can_and_names_what_it_cannot(cli, xc):
     assert "PSP@5" in out
     assert len(list((xc / "docs" / "results").rglob("*.json"))) == 1
     assert "| one |" in (xc / "docs" / "results.md").read_text()
+
+
+def test_bench_without_recipes_renews_the_pages(cli, tmp_path):
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    (tmp_path / "docs" / "results" / "fit.json").write_text('{"A": 0.5}')
+    code, out, _ = cli("bench", "--docs", tmp_path / "docs")
+    assert (code, out) == (0, "")
+    assert "| A | 0.5 |" in (tmp_path / "docs" / "results.md").read_text()

@@ -10,8 +10,9 @@ import typer
 
 def bench(
     recipes: Annotated[
-        list[Path], typer.Argument(metavar="RECIPE...", help="Recipe files (TOML).", show_default=False)
-    ],
+        list[Path] | None,
+        typer.Argument(metavar="RECIPE...", help="Recipe files (TOML); without any, only the pages are renewed."),
+    ] = None,
     data_root: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Where datasets lie; default: $LONGTAIL_DATA, else ../shared/data."),
@@ -34,7 +35,7 @@ def bench(
     from longtail.bench.run import run_recipe
     from longtail.errors import DataError
 
-    parsed = [read_recipe(path) for path in recipes]  # all mistakes before the first long run
+    parsed = [read_recipe(path) for path in recipes or ()]  # all mistakes before the first long run
     results = []
     for number, recipe in enumerate(parsed, 1):
         root = find_data_root(data_root, recipe.path)
@@ -47,7 +48,7 @@ def bench(
         results.append(result)
         write_result(result, docs / "results")
         say(f"{recipe.title}: train {result['train_s']:.1f} s, P@1 {result['metrics']['P@1']:.2f}")
-    if not results:
+    if parsed and not results:
         raise DataError("none of the recipes could be run")
     write_markdown(docs)
     for dataset in dict.fromkeys(result["dataset"] for result in results):
