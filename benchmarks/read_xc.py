@@ -127,6 +127,9 @@ def main() -> int:
                 print(f"not run: {EURLEX} is absent; give an XC file with --data FILE")
                 return 2
             make_eurlex(file)
+        elif not file.is_file():
+            print(f"not run: {file} is absent")
+            return 2
         compare(file, Path(folder), arguments.repeat)
     return 0
 

@@ -50,7 +50,7 @@ def test_other_field_names_and_no_labels_at_all(tmp_path):
 @pytest.mark.parametrize(
     ("bad", "field", "message"),
     [
-        (b'{"text": "a", "labels": [', None, "is not a JSON object"),
+        (b'{"text": "a", "labels": [', None, "is not a JSON object .Expecting value at column 26"),
         (b'["a"]', None, "must be a JSON object, not a list"),
         (b"3", None, "must be a JSON object, not a number"),
         (b"null", None, "not null"),

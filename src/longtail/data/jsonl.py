@@ -55,6 +55,9 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 entry = json.loads(content.decode("utf-8"))
             except UnicodeDecodeError as error:
                 raise DataError(f"is not UTF-8 ({error.reason} at byte {error.start})", path=path, line=line) from error
+            except json.JSONDecodeError as error:  # its own text counts lines within this line
+                said = f"is not a JSON object ({error.msg} at column {error.colno})"
+                raise DataError(said, path=path, line=line) from error
             except (ValueError, RecursionError) as error:
                 raise DataError(f"is not a JSON object ({error})", path=path, line=line) from error
             if not isinstance(entry, dict):
