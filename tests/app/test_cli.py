@@ -200,6 +200,8 @@ def everything(folder):
         ("train absent.txt -m popularity -o new", "absent.txt: does not exist"),
         ("train broken.txt -m popularity -o new", "broken.txt:2"),
         ("train train.pdf -m popularity -o new", "tells no format"),
+        ("train text.jsonl -m dismec -o new --set C=-1", "C is -1"),
+        ("train text.jsonl -m dismec -o new --set features.min_df=-1", "min_df is -1"),
         ("predict m test.txt -o p.npz -k 0", "k is 0"),
         ("predict m test.txt -o p.npz -k 7", "between 1 and the number of labels, 6"),
         ("predict m test.txt -o p.csv", "'.csv'"),
@@ -272,6 +274,18 @@ def test_bench_runs_what_it_can_and_names_what_it_cannot(cli, xc):
     assert "PSP@5" in out
     assert len(list((xc / "docs" / "results").rglob("*.json"))) == 1
     assert "| one |" in (xc / "docs" / "results.md").read_text()
+
+
+def test_a_recipe_that_fails_does_not_stop_the_others(cli, xc):
+    recipe = '[data]\ntrain = "{}"\ntest = "test.txt"\n[model]\nname = "popularity"\n'
+    (xc / "broken.txt").write_text("nonsense\n")
+    (xc / "bad.toml").write_text(recipe.format("broken.txt"))
+    (xc / "good.toml").write_text(recipe.format("train.txt"))
+    where = ("--docs", xc / "docs", "--cache", xc / "cache", "--data-root", xc)
+    code, out, err = cli("bench", xc / "bad.toml", xc / "good.toml", *where)
+    assert code == 2
+    assert "broken.txt" in err
+    assert "good" in out
 
 
 def test_bench_without_recipes_renews_the_pages(cli, tmp_path):

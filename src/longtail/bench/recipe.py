@@ -21,7 +21,7 @@ _SECTIONS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "evaluate": {"propensity": (str, list)},
 }
 _TOP: dict[str, type | tuple[type, ...]] = {
-    "dataset": str, "title": str, "seed": int, "threads": int,
+    "dataset": str, "seed": int, "threads": int,
     "data": dict, "features": dict, "model": dict, "evaluate": dict,
 }  # fmt: skip
 _REQUIRED = (("data", "train"), ("data", "test"), ("model", "name"))

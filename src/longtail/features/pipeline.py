@@ -35,6 +35,9 @@ class TextPipeline(Estimator):
             raise ParameterError(f"model is {self.model!r}, but must be an estimator that is trained on features")
         if self.features is not None and not isinstance(self.features, TextFeatures):
             raise ParameterError(f"features is {self.features!r}, but must be TextFeatures")
+        for part in (self.model, self.features):
+            if part is not None:
+                part._check_parameters()  # a wrong value is said before the texts are read, not after
 
     def _new_parts(self) -> None:
         self.features_ = TextFeatures() if self.features is None else clone(self.features)
