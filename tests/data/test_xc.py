@@ -252,18 +252,6 @@ def test_writer_leaves_what_is_there(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["data.txt"]
 
 
-def test_sorting_kernel_agrees_with_its_plain_twin():
-    rng = np.random.default_rng(3)
-    for _ in range(20):
-        rows = [rng.permutation(100)[: rng.integers(0, 30)].astype(np.int32) for _ in range(8)]
-        indices = np.concatenate(rows)
-        values = rng.normal(size=indices.size).astype(np.float32)
-        ends = np.cumsum([row.size for row in rows])
-        expected = [sorted(zip(i, v, strict=True)) for i, v in zip(rows, np.split(values, ends[:-1]), strict=True)]
-        assert xc_kernels.sort_lines(ends, indices, values) == (-1, -1)
-        assert list(zip(indices, values, strict=True)) == [pair for row in expected for pair in row]
-
-
 def test_counting_kernel_counts():
     block = np.frombuffer(b"1,2,3 1:2 3:4\n\n:,\n", np.uint8)
     assert xc_kernels.count_marks(block) == (3, 3, 3)

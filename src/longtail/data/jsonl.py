@@ -52,7 +52,7 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if content.isspace():
                 continue
             try:
-                entry = json.loads(content.decode("utf-8"))
+                entry = json.loads(content.decode("utf-8").rstrip())
             except UnicodeDecodeError as error:
                 raise DataError(f"is not UTF-8 ({error.reason} at byte {error.start})", path=path, line=line) from error
             except json.JSONDecodeError as error:  # its own text counts lines within this line

@@ -151,14 +151,19 @@ def _convert_inexact(block: bytes, inexact: NDArray[np.int64], parsed: _Block) -
 
 
 def _sort(parsed: _Block) -> tuple[str, int] | None:
-    ones = np.ones(parsed.labels.size, np.float32)
+    """Sort labels and features within their lines, in place; an index that a line has twice is an error."""
     for what, ends, indices, values in (
-        ("label", parsed.label_ends, parsed.labels, ones),
+        ("label", parsed.label_ends, parsed.labels, None),
         ("feature", parsed.feature_ends, parsed.features, parsed.values),
     ):
-        line, index = xc_kernels.sort_lines(ends, indices, values)
-        if line >= 0:
-            return f"{what} {index} occurs twice in this line", line
+        lines = np.repeat(np.arange(ends.size), np.diff(ends, prepend=0))
+        order = np.lexsort((indices, lines))
+        indices[:] = indices[order]
+        if values is not None:
+            values[:] = values[order]
+        twice = np.flatnonzero((indices[1:] == indices[:-1]) & (lines[1:] == lines[:-1]))
+        if twice.size:
+            return f"{what} {indices[twice[0]]} occurs twice in this line", int(lines[twice[0]])
     return None
 
 

@@ -203,22 +203,3 @@ def parse_lines(
         label_ends[line], feature_ends[line] = n_labels, n_features
         line += 1
     return NO_ERROR, at, line, n_features, n_inexact, labels_rise, features_rise
-
-
-@njit(cache=True, nogil=True)
-def sort_lines(ends: Longs, indices: Ints, values: Floats) -> tuple[int, int]:
-    """Sort the entries of each line by index, in place; (line, index) of the first index that a line has twice."""
-    start = 0
-    for line in range(ends.shape[0]):
-        end = ends[line]
-        for p in range(start + 1, end):
-            if indices[p] <= indices[p - 1]:
-                order = np.argsort(indices[start:end], kind="mergesort")
-                indices[start:end] = indices[start:end][order]
-                values[start:end] = values[start:end][order]
-                break
-        for p in range(start + 1, end):
-            if indices[p] == indices[p - 1]:
-                return line, indices[p]
-        start = end
-    return -1, -1
