@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Predictions": "longtail.core.predictions",
+    "DiSMEC": "longtail.linear.dismec",
     "Estimator": "longtail.core.estimator",
     "Popularity": "longtail.core.popularity",
     "load_model": "longtail.core.model",

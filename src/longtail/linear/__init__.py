@@ -1,0 +1,1 @@
+"""One-vs-rest linear models: the label-blocked solver, its SIMD primitives, and DiSMEC on top."""

@@ -1,0 +1,178 @@
+"""DiSMEC: one linear classifier a label, with the propensity weightings of Qaraei et al."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.core import codec
+from longtail.core.estimator import Estimator, check_choice, check_positive
+from longtail.core.predictions import Predictions
+from longtail.core.run import Run, fingerprint, thread_count
+from longtail.core.state import State
+from longtail.errors import ParameterError
+from longtail.linear.scoring import top_of_linear
+from longtail.linear.solver import LOSSES, BlockSolver, SolverOptions, check_point_weights, label_blocks, train_blocks
+from longtail.objectives import resolve_weighting
+
+# A label without training points: what an all-negative problem converges to, so that it never outranks evidence.
+UNSEEN_SCORE = np.float32(-1)
+
+
+class DiSMEC(Estimator):
+    """One-vs-rest linear classifiers (Babbar and Schoelkopf 2017), each the minimum of
+
+        |w|^2 / 2 + C * W_l * sum_{positives} loss(w.x) + C * sum_{negatives} loss(-w.x)
+
+    with the weight W_l of `weighting` (Qaraei et al. 2021, eqs. 16, 21, 22). C is in LIBLINEAR's scaling (|w|^2 / 2); the
+    papers write |w|^2, so their C = 1 is C = 0.5 here.
+
+    weighting: None, "pw", "pw-cb" or an object of `longtail.objectives`.
+    loss: "squared_hinge", "hinge" or "logistic". Scores are margins w.x + b; with "logistic" they are probabilities
+        (of the weighted problem: with a weighting they are meant for ranking).
+    bias: value of the constant feature (0 for none). tol: relative duality gap at which a label's training ends.
+    prune: weights below this absolute value are dropped. weight_dtype: how weights are saved, "float32" or "float16".
+    warm_start: keep the dual variables and start the next `fit` on the same points from them (e.g. along a path of C).
+    n_jobs: threads, -1 for all cores; the model does not depend on it.
+    """
+
+    def __init__(
+        self,
+        *,
+        weighting: Any = None,
+        C: float = 1.0,
+        loss: str = "squared_hinge",
+        bias: float = 1.0,
+        tol: float = 0.01,
+        max_passes: int = 100,
+        prune: float = 0.01,
+        weight_dtype: str = "float32",
+        warm_start: bool = False,
+        n_jobs: int = -1,
+        random_state: int = 0,
+    ) -> None:
+        self.weighting = weighting
+        self.C = C
+        self.loss = loss
+        self.bias = bias
+        self.tol = tol
+        self.max_passes = max_passes
+        self.prune = prune
+        self.weight_dtype = weight_dtype
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        sample_weight: Any = None,
+        label_names: Sequence[str] | None = None,
+        run: Run | None = None,
+    ) -> Self:
+        """Train; `sample_weight` scales the loss of each point (2 is the same as the point twice)."""
+        self._sample_weight = sample_weight
+        try:
+            return super().fit(X, Y, label_names=label_names, run=run)
+        finally:
+            del self._sample_weight
+
+    def _check_parameters(self) -> None:
+        check_positive(C=self.C, tol=self.tol, max_passes=self.max_passes)
+        check_choice("loss", self.loss, list(LOSSES))
+        check_choice("weight_dtype", self.weight_dtype, ("float32", "float16"))
+        for name, value in (("bias", self.bias), ("prune", self.prune)):
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value < np.inf:
+                raise ParameterError(f"{name} is {value!r}, but must be a number of at least 0")
+        if isinstance(self.random_state, bool) or not isinstance(self.random_state, (int, np.integer)):
+            raise ParameterError(f"random_state is {self.random_state!r}, but must be a whole number")
+        thread_count(self.n_jobs)
+        weighting = resolve_weighting(self.weighting)
+        if not weighting.bounded:
+            raise ParameterError(f"DiSMEC cannot train with weighting={self.weighting!r}: {weighting.why_unbounded}")
+
+    def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
+        weights = check_point_weights(self._sample_weight, X.shape[0])
+        own, _ = resolve_weighting(self.weighting).coefficients(self.label_counts_, self.n_points_)
+        if run.checkpoint:
+            run.checkpoint.open(self._job(weights))
+        options = SolverOptions(
+            self.loss, self.C, self.bias, self.tol, self.max_passes, self.prune, keep_duals=self.warm_start
+        )
+        solver = BlockSolver(X, Y, options, positive_weights=own, point_weights=weights, seed=self.random_state)
+        self._train(solver, label_blocks(self.label_counts_), run, self._start(X.shape[0], Y.shape[1]))
+
+    def _train(
+        self, solver: BlockSolver, blocks: list[NDArray[np.intp]], run: Run, start: sparse.csr_matrix | None
+    ) -> None:
+        n_labels = self.n_labels_
+        self.intercept_ = np.full(n_labels, UNSEEN_SCORE)
+        self.gaps_ = np.zeros(n_labels)
+        weights, duals, order = [], [], []
+        for labels, trained in train_blocks(solver, blocks, run=run, n_jobs=self.n_jobs, duals=start):
+            self.intercept_[labels], self.gaps_[labels] = trained.intercepts, trained.gaps
+            order.append(labels)
+            weights.append(trained.weights)
+            duals.append(trained.duals)
+        self.weights_ = _by_feature(weights, order, n_labels, solver.n_features)
+        if self.warm_start:
+            self._duals = _in_label_order(duals, order, n_labels, solver.n_points)
+
+    def _start(self, n_points: int, n_labels: int) -> sparse.csr_matrix | None:
+        """The dual variables of the fit before, where they are wanted and fit these points."""
+        kept = getattr(self, "_duals", None) if self.warm_start else None
+        return kept if kept is not None and kept.shape == (n_labels, n_points) else None
+
+    def _job(self, weights: NDArray[np.float32] | None) -> dict[str, Any]:
+        """What a checkpoint must agree on; threads may differ."""
+        parameters = {k: codec.encode(v) for k, v in self.get_params(deep=False).items() if k != "n_jobs"}
+        points = "" if weights is None else fingerprint(weights)
+        return {"model": "dismec", "parameters": parameters, "data": self.fingerprint_, "sample_weight": points}
+
+    def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
+        best = top_of_linear(X, self.weights_, self.intercept_, k, n_jobs=self.n_jobs)
+        if self.loss != "logistic":
+            return best
+        return Predictions(best.labels, 1 / (1 + np.exp(-best.scores)))
+
+    def _get_state(self) -> State:
+        state = State(arrays={"intercept": self.intercept_, "gaps": self.gaps_})
+        weights = self.weights_.astype(self.weight_dtype) if self.weight_dtype != "float32" else self.weights_
+        state.put_csr("weights", weights)
+        return state
+
+    def _set_state(self, state: State) -> None:
+        self.intercept_, self.gaps_ = state.arrays["intercept"], state.arrays["gaps"]
+        self.weights_ = state.get_csr("weights")
+        if self.weights_.dtype != np.float32:
+            self.weights_ = self.weights_.astype(np.float32)
+
+
+def _in_label_order(
+    parts: list[sparse.csr_matrix], order: list[NDArray[np.intp]], n_labels: int, width: int
+) -> sparse.csr_matrix:
+    """Rows trained block by block, put at their labels' places; labels that were not trained get empty rows."""
+    if not parts:
+        return sparse.csr_matrix((n_labels, width), dtype=np.float32)
+    stacked = sparse.vstack(parts, format="csr")
+    labels = np.concatenate(order)
+    place = sparse.csr_matrix(
+        (np.ones(labels.size, np.float32), (labels, np.arange(labels.size))), shape=(n_labels, labels.size)
+    )
+    return (place @ stacked).tocsr()
+
+
+def _by_feature(
+    parts: list[sparse.csr_matrix], order: list[NDArray[np.intp]], n_labels: int, n_features: int
+) -> sparse.csr_matrix:
+    """The weights of all labels as (features, labels): the layout that prediction reads."""
+    by_label = _in_label_order(parts, order, n_labels, n_features)
+    by_feature = by_label.T.tocsr()
+    by_feature.sort_indices()
+    return by_feature

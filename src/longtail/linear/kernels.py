@@ -1,0 +1,281 @@
+"""The label-blocked dual coordinate descent, as kernels.
+
+For each label b, with y = +1 or -1 and the weight c = C * (label weight, if positive) * (point weight):
+
+    primal   min_w  |w|^2 / 2 + sum_i c_i loss(y_i w.x_i)           (LIBLINEAR's scaling of C)
+    dual     max_a  sum_i f_i(a_i) - |w|^2 / 2,                     w = sum_i a_i y_i x_i
+
+    squared hinge  loss = [1 - m]+^2        f = a - a^2 / (4 c),    0 <= a
+    hinge          loss = [1 - m]+          f = a,                  0 <= a <= c
+    logistic       loss = log(1 + exp(-m))  f = -a log(a/c) - (c - a) log(1 - a/c),   0 <= a <= c
+
+For the hinge losses one coordinate step is exact, a <- min(max(a - g / (|x|^2 + d), 0), u) with g = y w.x - 1 + d a,
+d = 1 / (2 c) or 0, u = infinity or c (Hsieh et al., ICML 2008). For the logistic loss it is the closed-form step of
+Shalev-Shwartz and Zhang (JMLR 2013, section 6.2) for a smooth loss: a <- a + s (c sigma(-m) - a), s = 1 / (1 + c|x|^2/4).
+
+Here BLOCK labels take the step for the same point at the same time: one pass over the point's features serves all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from longtail.linear.simd import BLOCK, block_adds, block_dots, prefetch
+
+SQUARED_HINGE, HINGE, LOGISTIC = 0, 1, 2
+
+_ZERO, _ONE, _HALF, _QUARTER = np.float32(0), np.float32(1), np.float32(0.5), np.float32(0.25)
+_TINY, _EPS = np.float32(1e-30), np.float32(6e-8)
+_MATTERS = np.float32(0.02)  # logistic: a point joins the inner passes when a/c is above this for some label
+_INNER_PASSES = 5  # passes over the unsettled points between two full passes
+_RETURNS = 4  # how often a pass comes back to the positives of the block, at most ...
+_RETURN_SHARE = 4  # ... so that each return is at most a quarter of the points between two of them
+_CHUNK = 32  # consecutive points that stay together when a pass is shuffled, so that memory is read in order
+
+
+@njit(cache=True, nogil=True)
+def shuffled(points, state):
+    """The points in a new random order: chunks of neighbours shuffled, and the points within each chunk.
+
+    A fresh order each pass is what makes coordinate descent converge fast (a fixed one needs several times as many
+    passes); a fully random one reads X in random order and costs almost twice as much a pass.
+    """
+    n = points.shape[0]
+    n_chunks = (n + _CHUNK - 1) // _CHUNK
+    chunks = np.arange(n_chunks)
+    _shuffle(chunks, n_chunks, state)
+    order = np.empty_like(points)
+    filled = 0
+    for chunk in chunks:
+        first = chunk * _CHUNK
+        size = min(_CHUNK, n - first)
+        order[filled : filled + size] = points[first : first + size]
+        _shuffle(order[filled : filled + size], size, state)
+        filled += size
+    return order
+
+
+@njit(cache=True, nogil=True)
+def _shuffle(items, n, state):
+    random = state[0]
+    for j in range(n - 1, 0, -1):
+        random ^= random << np.uint64(13)  # xorshift64
+        random ^= random >> np.uint64(7)
+        random ^= random << np.uint64(17)
+        other = np.int64(random % np.uint64(j + 1))
+        items[j], items[other] = items[other], items[j]
+    state[0] = random
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+def one_pass(order, loss, X, norms, weights, labels, costs, duals, W, live, sums, active):
+    """One step for every point of `order` and every live label of the block.
+
+    X: (indptr, indices, data); norms: |x_i|^2; weights: point weights; labels: (indptr, lane) of the points' positives.
+    costs: (2, BLOCK) c of a negative and of a positive, for point weight 1.
+    duals: (points, BLOCK); W: (features, BLOCK); live: 1 for lanes that still train, 0 for those that left.
+    sums: (3, BLOCK) float64, added to: primal loss, dual value f(a); out: largest change; as of each point's visit.
+    active: out, 1 for points that hold a dual variable above zero (logistic: that matters) in some live lane.
+    """
+    indptr, indices, data = X
+    label_ptr, label_lane = labels
+    z, step = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
+    y, c = np.full(BLOCK, -_ONE), costs[0].copy()
+    part = np.zeros((3, BLOCK), np.float32)
+    counted = 0
+    for o in range(order.shape[0]):
+        i = order[o]
+        if o + 1 < order.shape[0]:
+            _fetch(order[o + 1], indptr, indices, data)
+        block_dots(W, indices, data, indptr[i], indptr[i + 1], z)
+        if loss != LOGISTIC and active[i] == 0 and label_ptr[i] == label_ptr[i + 1] and _largest(z) <= -_ONE:
+            continue  # a negative of every label, on the right side of every margin: nothing to do
+        for q in range(label_ptr[i], label_ptr[i + 1]):
+            lane = label_lane[q]
+            y[lane], c[lane] = _ONE, costs[1, lane]
+        if loss == SQUARED_HINGE:
+            changed, held = _squared_hinge_step(z, y, c, norms[i], weights[i], duals[i], live, step, part)
+        elif loss == HINGE:
+            changed, held = _hinge_step(z, y, c, norms[i], weights[i], duals[i], live, step, part)
+        else:
+            changed, held = _logistic_step(z, y, c, norms[i], weights[i], duals[i], live, step, part)
+        active[i] = held
+        if changed:
+            block_adds(W, indices, data, indptr[i], indptr[i + 1], step)
+        for q in range(label_ptr[i], label_ptr[i + 1]):
+            lane = label_lane[q]
+            y[lane], c[lane] = -_ONE, costs[0, lane]
+        counted += 1
+        if counted % 256 == 0:  # float32 sums stay short
+            _flush(part, sums)
+    _flush(part, sums)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _fetch(i, indptr, indices, data):
+    """Ask for the next point's memory while this one is worked on: shuffled points are not read in order."""
+    for p in range(indptr[i], indptr[i + 1], 16):
+        prefetch(indices, p)
+        prefetch(data, p)
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, inline="always")
+def _largest(z):
+    largest = z[0]
+    for b in range(1, BLOCK):
+        largest = max(largest, z[b])
+    return largest
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
+def _squared_hinge_step(z, y, c, norm, weight, dual, live, step, part):
+    """The step of one point in every lane; returns whether any lane changed, and whether any live one holds a > 0."""
+    largest, total = _ZERO, _ZERO
+    for b in range(BLOCK):
+        a = dual[b]
+        cost = c[b] * weight
+        d = _HALF / cost
+        slack = _ONE - y[b] * z[b]
+        new = max(a + (slack - d * a) / (norm + d), _ZERO)
+        new = new if live[b] > _ZERO else a
+        change = new - a
+        dual[b] = new
+        step[b] = change * y[b]
+        slack = max(slack, _ZERO)
+        part[0, b] += cost * slack * slack
+        part[1, b] += new - _HALF * d * new * new
+        part[2, b] = max(part[2, b], abs(change))
+        largest = max(largest, abs(change))
+        total = max(total, new * live[b])
+    return largest > _ZERO, total > _ZERO
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
+def _hinge_step(z, y, c, norm, weight, dual, live, step, part):
+    largest, total = _ZERO, _ZERO
+    for b in range(BLOCK):
+        a = dual[b]
+        cost = c[b] * weight
+        slack = _ONE - y[b] * z[b]
+        new = min(max(a + slack / max(norm, _TINY), _ZERO), cost)  # an empty row without bias has norm 0
+        new = new if live[b] > _ZERO else a
+        change = new - a
+        dual[b] = new
+        step[b] = change * y[b]
+        part[0, b] += cost * max(slack, _ZERO)
+        part[1, b] += new
+        part[2, b] = max(part[2, b], abs(change))
+        largest = max(largest, abs(change))
+        total = max(total, new * live[b])
+    return largest > _ZERO, total > _ZERO
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
+def _logistic_step(z, y, c, norm, weight, dual, live, step, part):
+    largest, total = _ZERO, _ZERO
+    for b in range(BLOCK):
+        a = dual[b]
+        cost = c[b] * weight
+        margin = y[b] * z[b]
+        # log(1 + exp(-m)) and sigma(-m) from exp(-|m|), which cannot overflow
+        small = np.exp(-abs(margin))
+        log_term = np.log1p(small) + max(-margin, _ZERO)
+        target = cost * (_ONE if margin < _ZERO else small) / (_ONE + small)
+        new = a + (target - a) / (_ONE + _QUARTER * cost * norm)
+        new = new if live[b] > _ZERO else a
+        change = new - a
+        dual[b] = new
+        step[b] = change * y[b]
+        share = min(max(new / cost, _TINY), _ONE - _EPS)
+        part[0, b] += cost * log_term
+        part[1, b] -= cost * (share * np.log(share) + (_ONE - share) * np.log1p(-share))
+        part[2, b] = max(part[2, b], abs(change))
+        largest = max(largest, abs(change))
+        total = max(total, live[b] * share)
+    return largest > _ZERO, total > _MATTERS
+
+
+@njit(cache=True, nogil=True)
+def _flush(part, sums):
+    for b in range(BLOCK):
+        sums[0, b] += part[0, b]
+        sums[1, b] += part[1, b]
+        sums[2, b] = max(sums[2, b], part[2, b])
+    part[:] = 0
+
+
+@njit(cache=True, nogil=True)
+def sweep(points, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state):
+    """A pass over `points` in random order that comes back to the block's positives several times.
+
+    A rare label has a handful of positives among thousands of negatives. Visited once a pass, they lag behind
+    everything that the negatives do to w in between, and with a large weight (PW) that alone made for two to three
+    times as many passes.
+    """
+    sums[:] = 0
+    order = shuffled(points, state)
+    n = order.shape[0]
+    returns = min(_RETURNS, n // (_RETURN_SHARE * positives.shape[0] + 1))
+    uncounted = np.zeros((3, BLOCK), np.float64)
+    first = 0
+    for part in range(1, returns + 2):
+        end = n * part // (returns + 1)
+        one_pass(order[first:end], loss, X, norms, weights, labels, costs, duals, W, live, sums, active)
+        if part <= returns:
+            again = shuffled(positives, state)
+            one_pass(again, loss, X, norms, weights, labels, costs, duals, W, live, uncounted, active)
+        first = end
+
+
+@njit(cache=True, nogil=True)
+def squared_norms(W):
+    """|w_b|^2 of each lane."""
+    total = np.zeros(BLOCK, np.float64)
+    row = np.zeros(BLOCK, np.float32)
+    for f in range(W.shape[0]):
+        for b in range(BLOCK):
+            row[b] += W[f, b] * W[f, b]
+        if f % 256 == 255:
+            total += row
+            row[:] = 0
+    return total + row
+
+
+@njit(cache=True, nogil=True)
+def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, tolerance, max_passes, seed, gaps):
+    """Train the live lanes of a block until each one's relative duality gap is at most `tolerance`.
+
+    Rounds of one full pass over all points, which measures the gap, and some passes over only those points that hold
+    a dual variable above zero in some lane still training (the others are settled for the whole block). A label whose
+    gap is small enough leaves: its lane no longer changes nor keeps points active. `duals` and `W` must belong
+    together (both zero, or a warm start). Returns the number of full and of inner passes; `gaps` gets each label's gap
+    when it left, or the last one. The gap is measured while the pass goes on: what is left after it is smaller.
+    """
+    n = norms.shape[0]
+    everyone = np.arange(n).astype(np.uint32)
+    positives = np.flatnonzero(labels[0][1:] - labels[0][:-1]).astype(np.uint32)
+    active = np.zeros(n, np.uint8)
+    sums = np.zeros((3, BLOCK), np.float64)
+    state = np.array([np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)], np.uint64)
+    n_full = n_inner = 0
+    if np.any(duals > 0):
+        active[:] = 1
+    while n_full < max_passes:
+        sweep(everyone, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
+        n_full += 1
+        squared = squared_norms(W)
+        for b in range(BLOCK):
+            if live[b] > _ZERO:
+                primal = 0.5 * squared[b] + sums[0, b]
+                dual = sums[1, b] - 0.5 * squared[b]
+                gaps[b] = (primal - dual) / max(primal, 1e-12)
+                if not gaps[b] > tolerance:  # also leaves when the gap is not a number: the caller looks at it
+                    live[b] = _ZERO
+        if not np.any(live > 0):
+            break
+        for _ in range(_INNER_PASSES):
+            unsettled = np.flatnonzero(active).astype(np.uint32)
+            sweep(unsettled, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
+            n_inner += 1
+    return n_full, n_inner

@@ -1,0 +1,297 @@
+"""Training many one-vs-rest classifiers, a block of labels at a time.
+
+Prepares the data once (rows in random order, bias column), cuts the labels into blocks, hands each block to the
+kernels, and returns its pruned weights as a small sparse matrix. Blocks do not know of each other: the result does not
+depend on threads, on the order in which blocks finish, or on which of them came out of a checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.core.run import Run, in_threads
+from longtail.errors import DataError, TrainingError
+from longtail.linear import kernels
+from longtail.linear.simd import BLOCK
+
+logger = logging.getLogger(__name__)
+
+LOSSES = {"squared_hinge": kernels.SQUARED_HINGE, "hinge": kernels.HINGE, "logistic": kernels.LOGISTIC}
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """How to train: the loss, C in LIBLINEAR's scaling, bias (a constant feature of this value; 0 for none), when to
+    stop (relative duality gap, or passes), and below which absolute value weights are dropped."""
+
+    loss: str = "squared_hinge"
+    C: float = 1.0
+    bias: float = 1.0
+    tol: float = 0.01
+    max_passes: int = 100
+    prune: float = 0.01
+    keep_duals: bool = False
+
+
+@dataclass(frozen=True)
+class TrainedBlock:
+    """The outcome of one block: for each of its labels, in the block's order, a sparse row of weights."""
+
+    weights: sparse.csr_matrix  # (labels of the block, features)
+    intercepts: NDArray[np.float32]  # (labels of the block,)
+    gaps: NDArray[np.float64]  # relative duality gap of each label when it left
+    passes: NDArray[np.int64]  # full passes, inner passes
+    duals: sparse.csr_matrix | None = None  # (labels of the block, points), where they are kept
+
+    def to_arrays(self) -> dict[str, NDArray[np.generic]]:
+        arrays = {"intercepts": self.intercepts, "gaps": self.gaps, "passes": self.passes}
+        for name, matrix in (("weights", self.weights), ("duals", self.duals)):
+            if matrix is not None:
+                arrays[f"{name}.data"], arrays[f"{name}.indices"] = matrix.data, matrix.indices
+                arrays[f"{name}.indptr"], arrays[f"{name}.shape"] = matrix.indptr, np.asarray(matrix.shape, np.int64)
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[np.generic]]) -> TrainedBlock:
+        def matrix(name: str) -> sparse.csr_matrix | None:
+            if f"{name}.data" not in arrays:
+                return None
+            parts = tuple(arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
+            return sparse.csr_matrix(parts, shape=tuple(arrays[f"{name}.shape"].tolist()))
+
+        return cls(matrix("weights"), arrays["intercepts"], arrays["gaps"], arrays["passes"], matrix("duals"))
+
+
+class BlockSolver:
+    """The training data in the form that the kernels read, and the training of any block of labels on it."""
+
+    def __init__(
+        self,
+        X: sparse.csr_matrix,
+        Y: sparse.csr_matrix,
+        options: SolverOptions,
+        *,
+        positive_weights: NDArray[np.floating] | None = None,
+        point_weights: NDArray[np.floating] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.options, self.seed = options, seed
+        self.n_points, self.n_features = X.shape
+        # Neighbours in a file are often alike; a random order of the rows, made once, lets passes read memory in order.
+        self.order = np.random.default_rng(seed).permutation(X.shape[0])
+        self._X = _permuted_with_bias(X, self.order, options.bias)
+        self._norms = _row_norms(*self._X)
+        self._positions = np.empty_like(self.order)
+        self._positions[self.order] = np.arange(X.shape[0])
+        self._Y = Y.tocsc()
+        ones = np.ones(X.shape[0], np.float32)
+        self._weights = ones if point_weights is None else np.asarray(point_weights, np.float32)[self.order]
+        self._costs = np.full(Y.shape[1], options.C) if positive_weights is None else options.C * positive_weights
+
+    def train(self, labels: NDArray[np.intp], *, duals: sparse.csr_matrix | None = None) -> TrainedBlock:
+        """Train these labels (at most BLOCK of them), from zero or from given dual variables (labels, points)."""
+        options = self.options
+        costs = np.full((2, BLOCK), options.C, np.float32)
+        costs[1, : labels.size] = self._costs[labels]
+        members = _members(self._Y.indptr, self._Y.indices, labels, self._positions, self.n_points)
+        a = np.zeros((self.n_points, BLOCK), np.float32)
+        W = np.zeros((self.n_features + (options.bias != 0), BLOCK), np.float32)
+        if duals is not None:
+            self._restore(duals, members, costs, a, W)
+        live = np.zeros(BLOCK, np.float32)
+        live[: labels.size] = 1
+        gaps = np.zeros(BLOCK, np.float64)
+        seed = self.seed + int(labels[0]) + 1
+        passes = kernels.solve_block(
+            LOSSES[options.loss], self._X, self._norms, self._weights, members, costs, a, W, live,
+            options.tol, options.max_passes, seed, gaps,
+        )  # fmt: skip
+        self._check_finite(W, labels)
+        intercepts = W[-1, : labels.size] * np.float32(options.bias) if options.bias else np.zeros(labels.size)
+        return TrainedBlock(
+            _pruned(W[: self.n_features], labels.size, options.prune),
+            intercepts.astype(np.float32),
+            gaps[: labels.size],
+            np.asarray(passes, np.int64),
+            self._kept(a, labels.size) if options.keep_duals else None,
+        )
+
+    def _restore(self, duals: sparse.csr_matrix, members: tuple, costs: NDArray, a: NDArray, W: NDArray) -> None:
+        rows = duals.tocsr()
+        lanes = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        a[self._positions[rows.indices], lanes] = rows.data
+        if self.options.loss != "squared_hinge":  # a dual variable of the other losses is at most its cost
+            _clip_to_costs(a, members, costs, self._weights)
+        _weights_of_duals(self._X, members, a, W)
+
+    def _kept(self, a: NDArray[np.float32], n_labels: int) -> sparse.csr_matrix:
+        points, lanes = np.nonzero(a[:, :n_labels])
+        shape = (n_labels, self.n_points)
+        return sparse.csr_matrix((a[points, lanes], (lanes, self.order[points])), shape=shape)
+
+    def _check_finite(self, W: NDArray[np.float32], labels: NDArray[np.intp]) -> None:
+        bad = ~np.isfinite(W).all(axis=0)[: labels.size]
+        if bad.any():
+            raise TrainingError(
+                f"the weights of label {labels[bad][0]} overflowed; use a smaller C (it is {self.options.C}), "
+                "smaller label or point weights, or rows of unit norm"
+            )
+
+
+def train_blocks(
+    solver: BlockSolver,
+    blocks: Sequence[NDArray[np.intp]],
+    *,
+    run: Run,
+    n_jobs: int | None,
+    duals: sparse.csr_matrix | None = None,
+) -> Iterator[tuple[NDArray[np.intp], TrainedBlock]]:
+    """Train blocks in threads, in order, taking finished ones out of the run's checkpoint and putting new ones in."""
+
+    def work(number: int) -> TrainedBlock:
+        labels, checkpoint = blocks[number], run.checkpoint
+        saved = checkpoint.get(f"block-{number:06d}") if checkpoint else None
+        if saved is not None:
+            return TrainedBlock.from_arrays(saved)
+        trained = solver.train(labels, duals=None if duals is None else duals[labels])
+        if checkpoint:
+            checkpoint.put(f"block-{number:06d}", trained.to_arrays())
+        return trained
+
+    run.progress.start("training labels", sum(block.size for block in blocks))
+    unfinished = 0
+    for labels, trained in zip(blocks, in_threads(work, range(len(blocks)), n_jobs=n_jobs), strict=True):
+        unfinished += int((trained.gaps > solver.options.tol).sum())
+        run.progress.advance(labels.size)
+        yield labels, trained
+    run.progress.finish()
+    if unfinished:
+        logger.warning(
+            "%d labels did not reach a duality gap of %g in %d passes; raise max_passes or tol",
+            unfinished, solver.options.tol, solver.options.max_passes,
+        )  # fmt: skip
+
+
+def label_blocks(counts: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+    """Labels that have points, most frequent first, cut into blocks: labels of one block need about as many passes
+    and have as many unsettled points, and the longest blocks start first."""
+    order = np.argsort(-counts, kind="stable")
+    order = order[counts[order] > 0]
+    return [order[first : first + BLOCK] for first in range(0, order.size, BLOCK)]
+
+
+def check_point_weights(weights: object, n_points: int) -> NDArray[np.float32] | None:
+    """Weights of points as float32, all above zero."""
+    if weights is None:
+        return None
+    array = np.asarray(weights, dtype=np.float32)
+    if array.shape != (n_points,):
+        raise DataError(f"sample_weight has shape {array.shape}, but there are {n_points} points")
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise DataError("sample_weight must hold finite numbers greater than 0; leave points out of X instead of 0")
+    return array
+
+
+def _permuted_with_bias(X: sparse.csr_matrix, order: NDArray[np.intp], bias: float) -> tuple[NDArray, ...]:
+    extra = 1 if bias else 0
+    lengths = np.diff(X.indptr)[order] + extra
+    indptr = np.zeros(order.size + 1, np.int64)
+    np.cumsum(lengths, out=indptr[1:])
+    indices, data = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], np.float32)
+    _copy_rows(X.indptr.astype(np.int64), X.indices, X.data, order, indptr, indices, data)
+    if extra:
+        indices[indptr[1:] - 1] = X.shape[1]
+        data[indptr[1:] - 1] = bias
+    return indptr, indices, data
+
+
+@njit(cache=True, nogil=True)
+def _copy_rows(indptr, indices, data, order, new_indptr, new_indices, new_data):  # type: ignore[no-untyped-def]
+    for row in range(order.shape[0]):
+        first, target = indptr[order[row]], new_indptr[row]
+        for p in range(indptr[order[row] + 1] - first):
+            new_indices[target + p] = indices[first + p]
+            new_data[target + p] = data[first + p]
+
+
+@njit(cache=True, nogil=True)
+def _row_norms(indptr, indices, data):  # type: ignore[no-untyped-def]
+    norms = np.zeros(indptr.shape[0] - 1, np.float32)
+    for i in range(norms.shape[0]):
+        for p in range(indptr[i], indptr[i + 1]):
+            norms[i] += data[p] * data[p]
+    return norms
+
+
+@njit(cache=True, nogil=True)
+def _members(indptr, indices, labels, positions, n_points):  # type: ignore[no-untyped-def]
+    """For each point (in the solver's order) the lanes of the block's labels that it carries."""
+    ptr = np.zeros(n_points + 1, np.int64)
+    for label in labels:
+        for p in range(indptr[label], indptr[label + 1]):
+            ptr[positions[indices[p]] + 1] += 1
+    for i in range(n_points):
+        ptr[i + 1] += ptr[i]
+    lanes = np.empty(ptr[-1], np.int32)
+    filled = ptr[:-1].copy()
+    for lane in range(labels.shape[0]):
+        for p in range(indptr[labels[lane]], indptr[labels[lane] + 1]):
+            i = positions[indices[p]]
+            lanes[filled[i]] = lane
+            filled[i] += 1
+    return ptr, lanes
+
+
+@njit(cache=True, nogil=True)
+def _clip_to_costs(a, members, costs, weights):  # type: ignore[no-untyped-def]
+    ptr, lanes = members
+    for i in range(a.shape[0]):
+        limit = costs[0] * weights[i]
+        for q in range(ptr[i], ptr[i + 1]):
+            limit[lanes[q]] = costs[1, lanes[q]] * weights[i]
+        for b in range(a.shape[1]):
+            a[i, b] = min(a[i, b], limit[b])
+
+
+@njit(cache=True, nogil=True)
+def _weights_of_duals(X, members, a, W):  # type: ignore[no-untyped-def]
+    """W = sum of a_i y_i x_i, for a warm start."""
+    indptr, indices, data = X
+    ptr, lanes = members
+    for i in range(a.shape[0]):
+        step = -a[i]
+        for q in range(ptr[i], ptr[i + 1]):
+            step[lanes[q]] = a[i, lanes[q]]
+        if np.any(step != 0):
+            for p in range(indptr[i], indptr[i + 1]):
+                W[indices[p]] += data[p] * step
+
+
+def _pruned(W: NDArray[np.float32], n_labels: int, threshold: float) -> sparse.csr_matrix:
+    indptr, indices, data = _prune_kernel(W, n_labels, np.float32(threshold))
+    return sparse.csr_matrix((data, indices, indptr), shape=(n_labels, W.shape[0]), copy=False)
+
+
+@njit(cache=True, nogil=True)
+def _prune_kernel(W, n_labels, threshold):  # type: ignore[no-untyped-def]
+    counts = np.zeros(n_labels + 1, np.int64)
+    for f in range(W.shape[0]):
+        for b in range(n_labels):
+            if abs(W[f, b]) >= threshold and W[f, b] != 0:
+                counts[b + 1] += 1
+    indptr = np.cumsum(counts)
+    indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
+    filled = indptr[:-1].copy()
+    for f in range(W.shape[0]):
+        for b in range(n_labels):
+            if abs(W[f, b]) >= threshold and W[f, b] != 0:
+                indices[filled[b]], data[filled[b]] = f, W[f, b]
+                filled[b] += 1
+    return indptr, indices, data
