@@ -35,9 +35,10 @@ def start(data, folder, *options):
 
 
 def stop_after_the_first_part(process, folder, how):
-    """Send the signal as soon as a finished part is on disk; the training must not be over by then."""
+    """Send the signal as soon as a new finished part is on disk; the training must not be over by then."""
     until = time.monotonic() + 60
-    while not list((folder / "m.partial").glob("*.safetensors")):
+    before = len(list((folder / "m.partial").glob("*.safetensors")))
+    while len(list((folder / "m.partial").glob("*.safetensors"))) <= before:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < until
         time.sleep(0.002)

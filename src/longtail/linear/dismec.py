@@ -28,8 +28,8 @@ class DiSMEC(Estimator):
 
         |w|^2 / 2 + C * W_l * sum_{positives} loss(w.x) + C * sum_{negatives} loss(-w.x)
 
-    with the weight W_l of `weighting` (Qaraei et al. 2021, eqs. 16, 21, 22). C is in LIBLINEAR's scaling (|w|^2 / 2); the
-    papers write |w|^2, so their C = 1 is C = 0.5 here.
+    with the weight W_l of `weighting` (Qaraei et al. 2021, eqs. 16, 21, 22). C is in LIBLINEAR's scaling (|w|^2 / 2);
+    the papers write |w|^2, so their C = 1 is C = 0.5 here.
 
     weighting: None, "pw", "pw-cb" or an object of `longtail.objectives`.
     loss: "squared_hinge", "hinge" or "logistic". Scores are margins w.x + b; with "logistic" they are probabilities
@@ -139,7 +139,7 @@ class DiSMEC(Estimator):
         best = top_of_linear(X, self.weights_, self.intercept_, k, n_jobs=self.n_jobs)
         if self.loss != "logistic":
             return best
-        return Predictions(best.labels, 1 / (1 + np.exp(-best.scores)))
+        return Predictions(best.labels, (1 / (1 + np.exp(-best.scores))).astype(np.float32))
 
     def _get_state(self) -> State:
         state = State(arrays={"intercept": self.intercept_, "gaps": self.gaps_})

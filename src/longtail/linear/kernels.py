@@ -11,7 +11,8 @@ For each label b, with y = +1 or -1 and the weight c = C * (label weight, if pos
 
 For the hinge losses one coordinate step is exact, a <- min(max(a - g / (|x|^2 + d), 0), u) with g = y w.x - 1 + d a,
 d = 1 / (2 c) or 0, u = infinity or c (Hsieh et al., ICML 2008). For the logistic loss it is the closed-form step of
-Shalev-Shwartz and Zhang (JMLR 2013, section 6.2) for a smooth loss: a <- a + s (c sigma(-m) - a), s = 1 / (1 + c|x|^2/4).
+Shalev-Shwartz and Zhang (JMLR 2013, section 6.2) for a smooth loss: a <- a + s (c sigma(-m) - a) with
+s = 1 / (1 + c |x|^2 / 4).
 
 Here BLOCK labels take the step for the same point at the same time: one pass over the point's features serves all.
 """

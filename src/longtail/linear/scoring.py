@@ -42,9 +42,7 @@ def top_of_linear(
 
 
 @njit(cache=True, nogil=True)
-def _top_of_points(  # type: ignore[no-untyped-def]
-    x_ptr, x_indices, x_data, w_ptr, w_indices, w_data, intercepts, first, end, labels, scores
-):
+def _top_of_points(x_ptr, x_indices, x_data, w_ptr, w_indices, w_data, intercepts, first, end, labels, scores):
     buffer = np.empty(intercepts.shape[0], np.float32)
     for i in range(first, end):
         buffer[:] = intercepts

@@ -28,7 +28,7 @@ _CONTRACT = ("contract",)  # a * b + c may become one fused instruction; nothing
 
 
 @intrinsic
-def block_dots(typing_context, W, indices, values, start, end, z):  # type: ignore[no-untyped-def]
+def block_dots(typing_context, W, indices, values, start, end, z):
     """z[:] = sum of values[p] * W[indices[p], :] for p in start..end-1."""
     signature = types.void(W, indices, values, types.int64, types.int64, z)
 
@@ -50,7 +50,7 @@ def block_dots(typing_context, W, indices, values, start, end, z):  # type: igno
 
 
 @intrinsic
-def block_adds(typing_context, W, indices, values, start, end, d):  # type: ignore[no-untyped-def]
+def block_adds(typing_context, W, indices, values, start, end, d):
     """W[indices[p], :] += values[p] * d[:] for p in start..end-1."""
     signature = types.void(W, indices, values, types.int64, types.int64, d)
 
@@ -69,7 +69,7 @@ def block_adds(typing_context, W, indices, values, start, end, d):  # type: igno
 
 
 @intrinsic
-def prefetch(typing_context, array, position):  # type: ignore[no-untyped-def]
+def prefetch(typing_context, array, position):
     """Ask for the cache line of array[position] (flat) ahead of its use; never faults."""
     signature = types.void(array, types.int64)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -50,8 +51,8 @@ class TrainedBlock:
     passes: NDArray[np.int64]  # full passes, inner passes
     duals: sparse.csr_matrix | None = None  # (labels of the block, points), where they are kept
 
-    def to_arrays(self) -> dict[str, NDArray[np.generic]]:
-        arrays = {"intercepts": self.intercepts, "gaps": self.gaps, "passes": self.passes}
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        arrays: dict[str, NDArray[Any]] = {"intercepts": self.intercepts, "gaps": self.gaps, "passes": self.passes}
         for name, matrix in (("weights", self.weights), ("duals", self.duals)):
             if matrix is not None:
                 arrays[f"{name}.data"], arrays[f"{name}.indices"] = matrix.data, matrix.indices
@@ -59,7 +60,7 @@ class TrainedBlock:
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[np.generic]]) -> TrainedBlock:
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> TrainedBlock:
         def matrix(name: str) -> sparse.csr_matrix | None:
             if f"{name}.data" not in arrays:
                 return None
@@ -137,7 +138,7 @@ class BlockSolver:
         return sparse.csr_matrix((a[points, lanes], (lanes, self.order[points])), shape=shape)
 
     def _check_finite(self, W: NDArray[np.float32], labels: NDArray[np.intp]) -> None:
-        bad = ~np.isfinite(W).all(axis=0)[: labels.size]
+        bad = ~np.isfinite(W[:, : labels.size]).all(axis=0)
         if bad.any():
             raise TrainingError(
                 f"the weights of label {labels[bad][0]} overflowed; use a smaller C (it is {self.options.C}), "
@@ -213,7 +214,7 @@ def _permuted_with_bias(X: sparse.csr_matrix, order: NDArray[np.intp], bias: flo
 
 
 @njit(cache=True, nogil=True)
-def _copy_rows(indptr, indices, data, order, new_indptr, new_indices, new_data):  # type: ignore[no-untyped-def]
+def _copy_rows(indptr, indices, data, order, new_indptr, new_indices, new_data):
     for row in range(order.shape[0]):
         first, target = indptr[order[row]], new_indptr[row]
         for p in range(indptr[order[row] + 1] - first):
@@ -222,7 +223,7 @@ def _copy_rows(indptr, indices, data, order, new_indptr, new_indices, new_data):
 
 
 @njit(cache=True, nogil=True)
-def _row_norms(indptr, indices, data):  # type: ignore[no-untyped-def]
+def _row_norms(indptr, indices, data):
     norms = np.zeros(indptr.shape[0] - 1, np.float32)
     for i in range(norms.shape[0]):
         for p in range(indptr[i], indptr[i + 1]):
@@ -231,7 +232,7 @@ def _row_norms(indptr, indices, data):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _members(indptr, indices, labels, positions, n_points):  # type: ignore[no-untyped-def]
+def _members(indptr, indices, labels, positions, n_points):
     """For each point (in the solver's order) the lanes of the block's labels that it carries."""
     ptr = np.zeros(n_points + 1, np.int64)
     for label in labels:
@@ -250,7 +251,7 @@ def _members(indptr, indices, labels, positions, n_points):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True)
-def _clip_to_costs(a, members, costs, weights):  # type: ignore[no-untyped-def]
+def _clip_to_costs(a, members, costs, weights):
     ptr, lanes = members
     for i in range(a.shape[0]):
         limit = costs[0] * weights[i]
@@ -261,7 +262,7 @@ def _clip_to_costs(a, members, costs, weights):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _weights_of_duals(X, members, a, W):  # type: ignore[no-untyped-def]
+def _weights_of_duals(X, members, a, W):
     """W = sum of a_i y_i x_i, for a warm start."""
     indptr, indices, data = X
     ptr, lanes = members
@@ -280,7 +281,7 @@ def _pruned(W: NDArray[np.float32], n_labels: int, threshold: float) -> sparse.c
 
 
 @njit(cache=True, nogil=True)
-def _prune_kernel(W, n_labels, threshold):  # type: ignore[no-untyped-def]
+def _prune_kernel(W, n_labels, threshold):
     counts = np.zeros(n_labels + 1, np.int64)
     for f in range(W.shape[0]):
         for b in range(n_labels):

@@ -29,6 +29,9 @@ class Weighting(Protocol):
     @property
     def bounded(self) -> bool: ...
 
+    @property
+    def why_unbounded(self) -> str: ...
+
     def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
         """(own, opposite), one of each a label, from the training points of each label out of `n_points`."""
 
@@ -38,6 +41,7 @@ class Unweighted:
     """The plain loss: every noted label counts once."""
 
     bounded: ClassVar[bool] = True
+    why_unbounded: ClassVar[str] = ""
 
     def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
         n = check_counts(counts, n_points)
@@ -53,6 +57,7 @@ class PW:
 
     propensity: PropensityModel = field(default_factory=PropensityModel)
     bounded: ClassVar[bool] = True
+    why_unbounded: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         _check_propensity(self.propensity)
@@ -75,6 +80,7 @@ class PWcb:
     beta: float = 0.9
     order: str = ORDERS[0]
     bounded: ClassVar[bool] = True
+    why_unbounded: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         _check_propensity(self.propensity)
