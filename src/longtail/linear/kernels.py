@@ -45,20 +45,21 @@ def shuffled(points, state):
     n = points.shape[0]
     n_chunks = (n + _CHUNK - 1) // _CHUNK
     chunks = np.arange(n_chunks)
-    _shuffle(chunks, n_chunks, state)
+    shuffle(chunks, n_chunks, state)
     order = np.empty_like(points)
     filled = 0
     for chunk in chunks:
         first = chunk * _CHUNK
         size = min(_CHUNK, n - first)
         order[filled : filled + size] = points[first : first + size]
-        _shuffle(order[filled : filled + size], size, state)
+        shuffle(order[filled : filled + size], size, state)
         filled += size
     return order
 
 
 @njit(cache=True, nogil=True)
-def _shuffle(items, n, state):
+def shuffle(items, n, state):
+    """The first n items in a new random order, in place; `state`: one uint64 above 0, moved on."""
     random = state[0]
     for j in range(n - 1, 0, -1):
         random ^= random << np.uint64(13)  # xorshift64
