@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -70,8 +70,65 @@ class TrainedBlock:
         return cls(matrix("weights"), arrays["intercepts"], arrays["gaps"], arrays["passes"], matrix("duals"))
 
 
+class Solved(NamedTuple):
+    """What `Problem.solve` leaves: the kernels' arrays, one lane a label; lanes beyond the labels are empty."""
+
+    W: NDArray[np.float32]  # (features, lanes), the bias last
+    duals: NDArray[np.float32]  # (points, lanes)
+    gaps: NDArray[np.float64]  # relative duality gap of each lane when it left
+    passes: NDArray[np.int64]  # full passes, inner passes
+
+
+class Problem:
+    """Points in the form that the kernels read, and the training of any block of labels on them.
+
+    X: (indptr, uint32 indices, data) of the points, the bias as their last entry; neighbours should not be alike.
+    members: (indptr, points, positions): the points of each label, and where each of these stands in X. costs: C times
+    the weight of each label. n_features: with the bias.
+    """
+
+    def __init__(
+        self,
+        X: tuple[NDArray, ...],
+        members: tuple[NDArray, ...],
+        costs: NDArray[np.floating],
+        n_features: int,
+        *,
+        point_weights: NDArray[np.float32] | None = None,
+    ) -> None:
+        self.X, self.members, self.costs, self.n_features = X, members, costs, n_features
+        self.norms = _row_norms(*X)
+        self.n_points = self.norms.size
+        self.point_weights = np.ones(self.n_points, np.float32) if point_weights is None else point_weights
+
+    def solve(
+        self, labels: NDArray[np.intp], options: SolverOptions, seed: int, *, duals: sparse.csr_matrix | None = None
+    ) -> Solved:
+        """Train these labels (at most BLOCK of them), from zero or from dual variables (labels, points in X's order)."""
+        costs = np.full((2, BLOCK), options.C, np.float32)
+        costs[1, : labels.size] = self.costs[labels]
+        indptr, points, positions = self.members
+        members = _members(indptr, points, labels, positions, self.n_points)
+        a = np.zeros((self.n_points, BLOCK), np.float32)
+        W = np.zeros((self.n_features, BLOCK), np.float32)
+        if duals is not None:
+            lanes = np.repeat(np.arange(duals.shape[0]), np.diff(duals.indptr))
+            a[duals.indices, lanes] = duals.data
+            if options.loss != "squared_hinge":  # a dual variable of the other losses is at most its cost
+                _clip_to_costs(a, members, costs, self.point_weights)
+            _weights_of_duals(self.X, members, a, W)
+        live = np.zeros(BLOCK, np.float32)
+        live[: labels.size] = 1
+        gaps = np.zeros(BLOCK, np.float64)
+        passes = kernels.solve_block(
+            LOSSES[options.loss], self.X, self.norms, self.point_weights, members, costs, a, W, live,
+            options.tol, options.max_passes, seed, gaps,
+        )  # fmt: skip
+        return Solved(W, a, gaps, np.asarray(passes, np.int64))
+
+
 class BlockSolver:
-    """The training data in the form that the kernels read, and the training of any block of labels on it."""
+    """A whole training set as one problem, its labels trained block by block."""
 
     def __init__(
         self,
@@ -87,50 +144,35 @@ class BlockSolver:
         self.n_points, self.n_features = X.shape
         # Neighbours in a file are often alike; a random order of the rows, made once, lets passes read memory in order.
         self.order = np.random.default_rng(seed).permutation(X.shape[0])
-        self._X = _permuted_with_bias(X, self.order, options.bias)
-        self._norms = _row_norms(*self._X)
-        self._positions = np.empty_like(self.order)
-        self._positions[self.order] = np.arange(X.shape[0])
-        self._Y = Y.tocsc()
-        ones = np.ones(X.shape[0], np.float32)
-        self._weights = ones if point_weights is None else np.asarray(point_weights, np.float32)[self.order]
-        self._costs = np.full(Y.shape[1], options.C) if positive_weights is None else options.C * positive_weights
+        positions = np.empty_like(self.order)
+        positions[self.order] = np.arange(X.shape[0])
+        by_label = Y.tocsc()
+        own = np.ones(Y.shape[1]) if positive_weights is None else positive_weights
+        self._problem = Problem(
+            _permuted_with_bias(X, self.order, options.bias),
+            (by_label.indptr, by_label.indices, positions),
+            options.C * own,
+            X.shape[1] + (options.bias != 0),
+            point_weights=None if point_weights is None else np.asarray(point_weights, np.float32)[self.order],
+        )
 
     def train(self, labels: NDArray[np.intp], *, duals: sparse.csr_matrix | None = None) -> TrainedBlock:
         """Train these labels (at most BLOCK of them), from zero or from given dual variables (labels, points)."""
         options = self.options
-        costs = np.full((2, BLOCK), options.C, np.float32)
-        costs[1, : labels.size] = self._costs[labels]
-        members = _members(self._Y.indptr, self._Y.indices, labels, self._positions, self.n_points)
-        a = np.zeros((self.n_points, BLOCK), np.float32)
-        W = np.zeros((self.n_features + (options.bias != 0), BLOCK), np.float32)
         if duals is not None:
-            self._restore(duals, members, costs, a, W)
-        live = np.zeros(BLOCK, np.float32)
-        live[: labels.size] = 1
-        gaps = np.zeros(BLOCK, np.float64)
-        seed = self.seed + int(labels[0]) + 1
-        passes = kernels.solve_block(
-            LOSSES[options.loss], self._X, self._norms, self._weights, members, costs, a, W, live,
-            options.tol, options.max_passes, seed, gaps,
-        )  # fmt: skip
+            positions = self._problem.members[2]
+            duals = sparse.csr_matrix((duals.data, positions[duals.indices], duals.indptr), shape=duals.shape)
+        solved = self._problem.solve(labels, options, self.seed + int(labels[0]) + 1, duals=duals)
+        W = solved.W
         self._check_finite(W, labels)
         intercepts = W[-1, : labels.size] * np.float32(options.bias) if options.bias else np.zeros(labels.size)
         return TrainedBlock(
             _pruned(W[: self.n_features], labels.size, options.prune),
             intercepts.astype(np.float32),
-            gaps[: labels.size],
-            np.asarray(passes, np.int64),
-            self._kept(a, labels.size) if options.keep_duals else None,
+            solved.gaps[: labels.size],
+            solved.passes,
+            self._kept(solved.duals, labels.size) if options.keep_duals else None,
         )
-
-    def _restore(self, duals: sparse.csr_matrix, members: tuple, costs: NDArray, a: NDArray, W: NDArray) -> None:
-        rows = duals.tocsr()
-        lanes = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        a[self._positions[rows.indices], lanes] = rows.data
-        if self.options.loss != "squared_hinge":  # a dual variable of the other losses is at most its cost
-            _clip_to_costs(a, members, costs, self._weights)
-        _weights_of_duals(self._X, members, a, W)
 
     def _kept(self, a: NDArray[np.float32], n_labels: int) -> sparse.csr_matrix:
         points, lanes = np.nonzero(a[:, :n_labels])
