@@ -104,7 +104,7 @@ class Problem:
     def solve(
         self, labels: NDArray[np.intp], options: SolverOptions, seed: int, *, duals: sparse.csr_matrix | None = None
     ) -> Solved:
-        """Train these labels (at most BLOCK of them), from zero or from dual variables (labels, points in X's order)."""
+        """Train at most BLOCK labels, from zero or from given dual variables (labels, points in X's order)."""
         costs = np.full((2, BLOCK), options.C, np.float32)
         costs[1, : labels.size] = self.costs[labels]
         indptr, points, positions = self.members
