@@ -29,7 +29,8 @@ SQUARED_HINGE, HINGE, LOGISTIC = 0, 1, 2
 _ZERO, _ONE, _HALF, _QUARTER = np.float32(0), np.float32(1), np.float32(0.5), np.float32(0.25)
 _TINY, _EPS = np.float32(1e-30), np.float32(6e-8)
 _MATTERS = np.float32(0.02)  # logistic: a point joins the inner passes when a/c is above this for some label
-_INNER_PASSES = 5  # passes over the unsettled points between two full passes
+_INNER_PASSES = 12  # passes over the unsettled points between two full passes, at most ...
+_INNER_SHARE = 0.5  # ... or until their own gap is this share of the tolerance
 _RETURNS = 4  # how often a pass comes back to the positives of the block, at most ...
 _RETURN_SHARE = 4  # ... so that each return is at most a quarter of the points between two of them
 _CHUNK = 32  # consecutive points that stay together when a pass is shuffled, so that memory is read in order
@@ -77,14 +78,14 @@ def one_pass(order, loss, X, norms, weights, labels, costs, duals, W, live, sums
     X: (indptr, indices, data); norms: |x_i|^2; weights: point weights; labels: (indptr, lane) of the points' positives.
     costs: (2, BLOCK) c of a negative and of a positive, for point weight 1.
     duals: (points, BLOCK); W: (features, BLOCK); live: 1 for lanes that still train, 0 for those that left.
-    sums: (3, BLOCK) float64, added to: primal loss, dual value f(a); out: largest change; as of each point's visit.
+    sums: (2, BLOCK) float64, added to: primal loss and dual value f(a), as of each point's visit.
     active: out, 1 for points that hold a dual variable above zero (logistic: that matters) in some live lane.
     """
     indptr, indices, data = X
     label_ptr, label_lane = labels
     z, step = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     y, c = np.full(BLOCK, -_ONE), costs[0].copy()
-    part = np.zeros((3, BLOCK), np.float32)
+    part = np.zeros((2, BLOCK), np.float32)
     counted = 0
     for o in range(order.shape[0]):
         i = order[o]
@@ -144,10 +145,7 @@ def _squared_hinge_step(z, y, c, norm, weight, dual, live, step, part):
         change = new - a
         dual[b] = new
         step[b] = change * y[b]
-        slack = max(slack, _ZERO)
-        part[0, b] += cost * slack * slack
-        part[1, b] += new - _HALF * d * new * new
-        part[2, b] = max(part[2, b], abs(change))
+        _squared_hinge_terms(part, b, slack, new, cost)
         largest = max(largest, abs(change))
         total = max(total, new * live[b])
     return largest > _ZERO, total > _ZERO
@@ -165,9 +163,7 @@ def _hinge_step(z, y, c, norm, weight, dual, live, step, part):
         change = new - a
         dual[b] = new
         step[b] = change * y[b]
-        part[0, b] += cost * max(slack, _ZERO)
-        part[1, b] += new
-        part[2, b] = max(part[2, b], abs(change))
+        _hinge_terms(part, b, slack, new, cost)
         largest = max(largest, abs(change))
         total = max(total, new * live[b])
     return largest > _ZERO, total > _ZERO
@@ -180,22 +176,40 @@ def _logistic_step(z, y, c, norm, weight, dual, live, step, part):
         a = dual[b]
         cost = c[b] * weight
         margin = y[b] * z[b]
-        # log(1 + exp(-m)) and sigma(-m) from exp(-|m|), which cannot overflow
-        small = np.exp(-abs(margin))
-        log_term = np.log1p(small) + max(-margin, _ZERO)
+        small = np.exp(-abs(margin))  # sigma(-m) from exp(-|m|), which cannot overflow
         target = cost * (_ONE if margin < _ZERO else small) / (_ONE + small)
         new = a + (target - a) / (_ONE + _QUARTER * cost * norm)
         new = new if live[b] > _ZERO else a
         change = new - a
         dual[b] = new
         step[b] = change * y[b]
-        share = min(max(new / cost, _TINY), _ONE - _EPS)
-        part[0, b] += cost * log_term
-        part[1, b] -= cost * (share * np.log(share) + (_ONE - share) * np.log1p(-share))
-        part[2, b] = max(part[2, b], abs(change))
+        _logistic_terms(part, b, margin, new, cost)
         largest = max(largest, abs(change))
-        total = max(total, live[b] * share)
+        total = max(total, live[b] * new / cost)
     return largest > _ZERO, total > _MATTERS
+
+
+# Primal loss and dual value f(a) of one point in lane b, added to part[0, b] and part[1, b].
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
+def _squared_hinge_terms(part, b, slack, a, cost):
+    slack = max(slack, _ZERO)
+    part[0, b] += cost * slack * slack
+    part[1, b] += a - _QUARTER * a * a / cost
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
+def _hinge_terms(part, b, slack, a, cost):
+    part[0, b] += cost * max(slack, _ZERO)
+    part[1, b] += a
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
+def _logistic_terms(part, b, margin, a, cost):
+    share = min(max(a / cost, _TINY), _ONE - _EPS)
+    part[0, b] += cost * (np.log1p(np.exp(-abs(margin))) + max(-margin, _ZERO))
+    part[1, b] -= cost * (share * np.log(share) + (_ONE - share) * np.log1p(-share))
 
 
 @njit(cache=True, nogil=True)
@@ -203,8 +217,64 @@ def _flush(part, sums):
     for b in range(BLOCK):
         sums[0, b] += part[0, b]
         sums[1, b] += part[1, b]
-        sums[2, b] = max(sums[2, b], part[2, b])
     part[:] = 0
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+def evaluate(loss, X, weights, labels, costs, duals, W, live, sums, active):
+    """The primal loss and the dual value of every lane as they stand, in `sums`; nothing moves.
+
+    What one_pass adds up is only an estimate, since W moves on after a point was visited: with few points or rare
+    labels it fell below the true gap many times over, even below zero. Labels leave by this measure alone.
+    active: in, 0 only for points whose live dual variables are all zero; out, 1 for points that are not settled: some
+    live lane holds a dual variable above zero or is on the wrong side of its margin (logistic: as in one_pass).
+    """
+    indptr, indices, data = X
+    label_ptr, label_lane = labels
+    z = np.empty(BLOCK, np.float32)
+    y, c = np.full(BLOCK, -_ONE), costs[0].copy()
+    part = np.zeros((2, BLOCK), np.float32)
+    sums[:] = 0
+    for i in range(active.shape[0]):
+        block_dots(W, indices, data, indptr[i], indptr[i + 1], z)
+        if loss != LOGISTIC and active[i] == 0 and label_ptr[i] == label_ptr[i + 1] and _largest(z) <= -_ONE:
+            continue
+        for q in range(label_ptr[i], label_ptr[i + 1]):
+            lane = label_lane[q]
+            y[lane], c[lane] = _ONE, costs[1, lane]
+        if loss == LOGISTIC:
+            active[i] = _logistic_unsettled(z, y, c, weights[i], duals[i], live, part)
+        else:
+            active[i] = _hinge_unsettled(loss, z, y, c, weights[i], duals[i], live, part)
+        for q in range(label_ptr[i], label_ptr[i + 1]):
+            lane = label_lane[q]
+            y[lane], c[lane] = -_ONE, costs[0, lane]
+        if i % 256 == 255:  # float32 sums stay short
+            _flush(part, sums)
+    _flush(part, sums)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
+def _hinge_unsettled(loss, z, y, c, weight, dual, live, part):
+    most = _ZERO
+    for b in range(BLOCK):
+        slack = _ONE - y[b] * z[b]
+        if loss == HINGE:
+            _hinge_terms(part, b, slack, dual[b], c[b] * weight)
+        else:
+            _squared_hinge_terms(part, b, slack, dual[b], c[b] * weight)
+        most = max(most, max(slack, dual[b]) * live[b])
+    return most > _ZERO
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
+def _logistic_unsettled(z, y, c, weight, dual, live, part):
+    most = _ZERO
+    for b in range(BLOCK):
+        cost = c[b] * weight
+        _logistic_terms(part, b, y[b] * z[b], dual[b], cost)
+        most = max(most, live[b] * dual[b] / cost)
+    return most > _MATTERS
 
 
 @njit(cache=True, nogil=True)
@@ -219,7 +289,7 @@ def sweep(points, positives, loss, X, norms, weights, labels, costs, duals, W, l
     order = shuffled(points, state)
     n = order.shape[0]
     returns = min(_RETURNS, n // (_RETURN_SHARE * positives.shape[0] + 1))
-    uncounted = np.zeros((3, BLOCK), np.float64)
+    uncounted = np.zeros((2, BLOCK), np.float64)
     first = 0
     for part in range(1, returns + 2):
         end = n * part // (returns + 1)
@@ -248,36 +318,54 @@ def squared_norms(W):
 def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, tolerance, max_passes, seed, gaps):
     """Train the live lanes of a block until each one's relative duality gap is at most `tolerance`.
 
-    Rounds of one full pass over all points, which measures the gap, and some passes over only those points that hold
-    a dual variable above zero in some lane still training (the others are settled for the whole block). A label whose
-    gap is small enough leaves: its lane no longer changes nor keeps points active. `duals` and `W` must belong
-    together (both zero, or a warm start). Returns the number of full and of inner passes; `gaps` gets each label's gap
-    when it left, or the last one. The gap is measured while the pass goes on: what is left after it is smaller.
+    A first pass moves every point. Then rounds: passes over only those points that are not settled for the whole block
+    (the others hold no dual variable and are on the right side of every margin), and a look at all points, which
+    measures the gap and finds those that are no longer settled. A label whose gap is small enough leaves: its lane no
+    longer changes nor keeps points active. The logistic loss settles no point, so that its rounds move them all.
+    `duals` and `W` must belong together (both zero, or a warm start, which is measured first). Returns the number of
+    passes over all points and of inner passes; `gaps` gets each label's gap when it left, or the last one.
     """
     n = norms.shape[0]
     everyone = np.arange(n).astype(np.uint32)
     positives = np.flatnonzero(labels[0][1:] - labels[0][:-1]).astype(np.uint32)
-    active = np.zeros(n, np.uint8)
-    sums = np.zeros((3, BLOCK), np.float64)
+    active = np.ones(n, np.uint8)
+    sums = np.zeros((2, BLOCK), np.float64)
+    restricted = np.zeros(BLOCK, np.float64)
     state = np.array([np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)], np.uint64)
     n_full = n_inner = 0
-    if np.any(duals > 0):
-        active[:] = 1
-    while n_full < max_passes:
-        sweep(everyone, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
+    moves = not np.any(duals > 0)
+    while True:
+        if moves:
+            if n_full == 0 or loss == LOGISTIC:
+                sweep(everyone, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
+                n_full += 1
+            for _ in range(_INNER_PASSES):
+                unsettled = np.flatnonzero(active).astype(np.uint32)
+                sweep(unsettled, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
+                n_inner += 1
+                # The gap of the problem that has only these points: no use to go far below what is asked of the whole.
+                if measure_gaps(W, sums, live, restricted) <= _INNER_SHARE * tolerance:
+                    break
+        evaluate(loss, X, weights, labels, costs, duals, W, live, sums, active)
         n_full += 1
-        squared = squared_norms(W)
+        measure_gaps(W, sums, live, gaps)
         for b in range(BLOCK):
-            if live[b] > _ZERO:
-                primal = 0.5 * squared[b] + sums[0, b]
-                dual = sums[1, b] - 0.5 * squared[b]
-                gaps[b] = (primal - dual) / max(primal, 1e-12)
-                if not gaps[b] > tolerance:  # also leaves when the gap is not a number: the caller looks at it
-                    live[b] = _ZERO
-        if not np.any(live > 0):
-            break
-        for _ in range(_INNER_PASSES):
-            unsettled = np.flatnonzero(active).astype(np.uint32)
-            sweep(unsettled, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
-            n_inner += 1
-    return n_full, n_inner
+            if not gaps[b] > tolerance:  # also when the gap is not a number: the caller looks at it
+                live[b] = _ZERO
+        if n_full >= max_passes or not np.any(live > 0):
+            return n_full, n_inner
+        moves = True
+
+
+@njit(cache=True, nogil=True)
+def measure_gaps(W, sums, live, gaps):
+    """Relative duality gap (primal - dual) / primal of each live lane; returns the largest."""
+    squared = squared_norms(W)
+    largest = 0.0
+    for b in range(BLOCK):
+        if live[b] > _ZERO:
+            primal = 0.5 * squared[b] + sums[0, b]
+            dual = sums[1, b] - 0.5 * squared[b]
+            gaps[b] = (primal - dual) / max(primal, 1e-12)
+            largest = max(largest, gaps[b])
+    return largest
