@@ -139,6 +139,19 @@ def check_positive(**values: float) -> None:
             raise ParameterError(f"{name} is {value!r}, but must be a number greater than 0")
 
 
+def check_at_least_zero(**values: float) -> None:
+    """Parameters that must be finite numbers, zero or above."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value < np.inf:
+            raise ParameterError(f"{name} is {value!r}, but must be a number of at least 0")
+
+
+def check_whole(name: str, value: Any, least: int) -> None:
+    """A parameter that must be a whole number, `least` or above."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ParameterError(f"{name} is {value!r}, but must be a whole number of at least {least}")
+
+
 def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
     if value not in choices:
         raise ParameterError(f"{name} is {value!r}, but must be one of {', '.join(map(repr, choices))}")

@@ -15,6 +15,9 @@ from longtail.errors import ParameterError
 _ESTIMATORS = {
     "popularity": "longtail.core.popularity:Popularity",
     "dismec": "longtail.linear.dismec:DiSMEC",
+    "fastxml": "longtail.trees.instance.fastxml:FastXML",
+    "pfastxml": "longtail.trees.instance.fastxml:PfastXML",
+    "pfastrexml": "longtail.trees.instance.fastxml:PfastreXML",
     "textpipeline": "longtail.features.pipeline:TextPipeline",
 }
 _PARTS = {

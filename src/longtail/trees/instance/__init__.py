@@ -1,0 +1,1 @@
+"""Trees over points: FastXML, PfastXML, PfastreXML."""

@@ -1,0 +1,199 @@
+"""FastXML, PfastXML and PfastreXML: one forest, three ways to weigh labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.core import codec, registry
+from longtail.core.estimator import Estimator, check_at_least_zero, check_positive, check_whole
+from longtail.core.predictions import Predictions
+from longtail.core.run import Run, in_threads, thread_count
+from longtail.core.state import State
+from longtail.errors import ParameterError
+from longtail.objectives.propensity import Propensities, PropensityModel, propensities_from
+from longtail.trees.instance.descend import top_of_forest
+from longtail.trees.instance.forest import Forest
+from longtail.trees.instance.grow import Grower, GrowOptions
+from longtail.trees.instance.tail import Centres
+
+
+class FastXML(Estimator):
+    """Trees over points whose nodes optimise nDCG (Prabhu and Varma, KDD 2014).
+
+    A node divides its points so that the labels of each side can be ranked well for the points that are there, then
+    learns a sparse hyperplane that tells the sides apart; points follow the hyperplane. Nodes with at most `max_leaf`
+    points, and nodes that cannot be divided, are leaves.
+
+    Scores: the mean over the trees of the share of a leaf's training points that carry the label; from 0 to 1. Labels
+    that no leaf holds are not predicted: a row may end in -1.
+
+    n_trees: trees, each grown from its own random start. labels_per_leaf: labels that a leaf keeps. C: of the
+    hyperplanes' L1-regularised logistic regression (LIBLINEAR's scaling, times the inverse share of a point's side).
+    bias: value of the constant feature (0 for none). n_jobs: threads, -1 for all cores; the model does not depend on
+    it.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_trees: int = 50,
+        max_leaf: int = 10,
+        labels_per_leaf: int = 100,
+        C: float = 1.0,
+        bias: float = 1.0,
+        n_jobs: int = -1,
+        random_state: int = 0,
+    ) -> None:
+        self.n_trees = n_trees
+        self.max_leaf = max_leaf
+        self.labels_per_leaf = labels_per_leaf
+        self.C = C
+        self.bias = bias
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        for name in ("n_trees", "max_leaf", "labels_per_leaf"):
+            check_whole(name, getattr(self, name), 1)
+        check_whole("random_state", self.random_state, 0)
+        check_positive(C=self.C)
+        check_at_least_zero(bias=self.bias)
+        thread_count(self.n_jobs)
+
+    def _label_weights(self) -> NDArray[np.float64]:
+        return np.ones(self.n_labels_)
+
+    def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
+        options = GrowOptions(self.max_leaf, self.labels_per_leaf, self.C, self.bias)
+        grower = Grower(X, Y, options, label_weights=self._label_weights(), seed=self.random_state)
+        checkpoint = run.checkpoint
+        if checkpoint:
+            checkpoint.open(self._job())
+
+        def work(number: int) -> Forest:
+            name = f"tree-{number:04d}"
+            saved = checkpoint.get(name) if checkpoint else None
+            if saved is not None:
+                return Forest.from_arrays(saved, self.n_features_in_, self.n_labels_)
+            tree = grower.grow(number)
+            if checkpoint:
+                checkpoint.put(name, tree.to_state().arrays)
+            return tree
+
+        run.progress.start("growing trees", self.n_trees)
+        trees = []
+        for tree in in_threads(work, range(self.n_trees), n_jobs=self.n_jobs):
+            trees.append(tree)
+            run.progress.advance()
+        run.progress.finish()
+        self.forest_ = Forest.joined(trees)
+
+    def _job(self) -> dict[str, Any]:
+        """What a checkpoint must agree on; threads may differ."""
+        parameters = {k: codec.encode(v) for k, v in self.get_params(deep=False).items() if k != "n_jobs"}
+        return {"model": registry.name_of(type(self)), "parameters": parameters, "data": self.fingerprint_}
+
+    def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
+        return top_of_forest(X, self.forest_, k, n_jobs=self.n_jobs)
+
+    def _get_state(self) -> State:
+        state = State()
+        state.nest("forest", self.forest_.to_state())
+        return state
+
+    def _set_state(self, state: State) -> None:
+        self.forest_ = Forest.from_state(state.part("forest"))
+
+
+class PfastXML(FastXML):
+    """FastXML whose nodes optimise propensity-scored nDCG (Jain et al., KDD 2016, section 6): a label counts 1/p_l.
+
+    Scores: the mean over the trees of a leaf's label frequencies, each divided by the label's propensity: an unbiased
+    estimate of the share of points that the label really applies to, if the propensities are right. It may exceed 1.
+
+    propensity: a PropensityModel, (A, B), the name of a preset, one propensity a label, or None where none is missing
+    (this is FastXML). Other parameters: see FastXML.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_trees: int = 50,
+        max_leaf: int = 10,
+        labels_per_leaf: int = 100,
+        C: float = 1.0,
+        bias: float = 1.0,
+        propensity: Propensities = PropensityModel(),  # noqa: B008 (frozen)
+        n_jobs: int = -1,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(
+            n_trees=n_trees, max_leaf=max_leaf, labels_per_leaf=labels_per_leaf, C=C, bias=bias, n_jobs=n_jobs,
+            random_state=random_state,
+        )  # fmt: skip
+        self.propensity = propensity
+
+    def _label_weights(self) -> NDArray[np.float64]:
+        return np.asarray(1 / propensities_from(self.propensity, self.label_counts_, self.n_points_))
+
+
+class PfastreXML(PfastXML):
+    """PfastXML whose proposals are ranked anew with tail classifiers (Jain et al., KDD 2016, section 6).
+
+    A label's tail classifier is the mean mu_l of its training points: s_l = 1 / (1 + exp(gamma/2 |x - mu_l|^2)).
+
+    Scores: alpha log P_l + (1 - alpha) log s_l for the labels that the trees propose, P_l as in PfastXML. They are
+    logarithms, mostly below 0, and meant for ranking. gamma = 30 suits rows of unit length.
+
+    alpha: weight of the trees, from 0 to 1 (1 ranks as PfastXML does). alpha and gamma may be changed after `fit`.
+    Other parameters: see PfastXML.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_trees: int = 50,
+        max_leaf: int = 10,
+        labels_per_leaf: int = 100,
+        C: float = 1.0,
+        bias: float = 1.0,
+        propensity: Propensities = PropensityModel(),  # noqa: B008 (frozen)
+        alpha: float = 0.8,
+        gamma: float = 30.0,
+        n_jobs: int = -1,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(
+            n_trees=n_trees, max_leaf=max_leaf, labels_per_leaf=labels_per_leaf, C=C, bias=bias,
+            propensity=propensity, n_jobs=n_jobs, random_state=random_state,
+        )  # fmt: skip
+        self.alpha = alpha
+        self.gamma = gamma
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_at_least_zero(alpha=self.alpha, gamma=self.gamma)
+        if self.alpha > 1:
+            raise ParameterError(f"alpha is {self.alpha!r}, but must be a number from 0 to 1")
+
+    def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
+        super()._fit(X, Y, run)
+        self.centres_ = Centres.of(X, Y)
+
+    def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
+        return top_of_forest(
+            X, self.forest_, k, centres=self.centres_, alpha=self.alpha, gamma=self.gamma, n_jobs=self.n_jobs
+        )
+
+    def _get_state(self) -> State:
+        state = super()._get_state()
+        state.nest("centres", self.centres_.to_state())
+        return state
+
+    def _set_state(self, state: State) -> None:
+        super()._set_state(state)
+        self.centres_ = Centres.from_state(state.part("centres"))

@@ -1,0 +1,66 @@
+"""Trees as flat arrays: nodes numbered from 0 over all trees, rows of sparse matrices for what a node holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.core.state import Array, State
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees over points. A point at node v goes to `children[v, 1]` if `hyperplanes[v] . x + intercepts[v] > 0`, else
+    to `children[v, 0]`; a leaf has children -1, and `leaves[v]` holds its labels.
+    """
+
+    roots: NDArray[np.int32]  # (trees,)
+    children: NDArray[np.int32]  # (nodes, 2)
+    intercepts: NDArray[np.float32]  # (nodes,), 0 for leaves
+    hyperplanes: sparse.csr_matrix  # (nodes, features), rows of leaves are empty
+    leaves: sparse.csr_matrix  # (nodes, labels), rows of inner nodes are empty
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.children.shape[0])
+
+    @classmethod
+    def joined(cls, forests: Sequence[Forest]) -> Forest:
+        """The trees of several forests as one."""
+        first = np.concatenate([[0], np.cumsum([forest.n_nodes for forest in forests])[:-1]]).astype(np.int32)
+        moved = [np.where(f.children < 0, f.children, f.children + a) for f, a in zip(forests, first, strict=True)]
+        return cls(
+            np.concatenate([f.roots + a for f, a in zip(forests, first, strict=True)]),
+            np.concatenate(moved),
+            np.concatenate([f.intercepts for f in forests]),
+            sparse.vstack([f.hyperplanes for f in forests], format="csr"),
+            sparse.vstack([f.leaves for f in forests], format="csr"),
+        )
+
+    def to_state(self) -> State:
+        state = State(arrays={"roots": self.roots, "children": self.children, "intercepts": self.intercepts})
+        state.put_csr("hyperplanes", self.hyperplanes)
+        state.put_csr("leaves", self.leaves)
+        return state
+
+    @classmethod
+    def from_state(cls, state: State) -> Forest:
+        arrays = state.arrays
+        return cls(
+            arrays["roots"],
+            arrays["children"],
+            arrays["intercepts"],
+            state.get_csr("hyperplanes"),
+            state.get_csr("leaves"),
+        )
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Array], n_features: int, n_labels: int) -> Forest:
+        """From the arrays of `to_state` alone: what a checkpoint keeps."""
+        n_nodes = int(arrays["intercepts"].size)
+        shapes = {"hyperplanes.shape": [n_nodes, n_features], "leaves.shape": [n_nodes, n_labels]}
+        return cls.from_state(State(shapes, arrays))

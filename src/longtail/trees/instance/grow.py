@@ -1,0 +1,116 @@
+"""Growing one tree: nodes are split from the root down until they are small or cannot be divided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.trees.instance.forest import Forest
+from longtail.trees.instance.node import leaf, make_buffers, split
+
+
+@dataclass(frozen=True)
+class GrowOptions:
+    """max_leaf: points at which a node is a leaf. labels_per_leaf: labels that a leaf keeps. C: of the hyperplanes'
+    logistic regression, times the inverse share of a point's side. bias: value of the constant feature (0 for none)."""
+
+    max_leaf: int = 10
+    labels_per_leaf: int = 100
+    C: float = 1.0
+    bias: float = 1.0
+
+
+class Grower:
+    """The training data in the form that the kernels read, and the growing of any tree on it."""
+
+    def __init__(
+        self,
+        X: sparse.csr_matrix,
+        Y: sparse.csr_matrix,
+        options: GrowOptions,
+        *,
+        label_weights: NDArray[np.floating],
+        seed: int,
+    ) -> None:
+        self.options, self.seed = options, seed
+        self.n_points, self.n_features = X.shape
+        self.n_labels = Y.shape[1]
+        self._X = (X.indptr.astype(np.int64), X.indices, X.data)
+        self._label_weights = label_weights.astype(np.float32)
+        gains = self._label_weights[Y.indices] * np.repeat(inverse_ideal_dcg(np.diff(Y.indptr)), np.diff(Y.indptr))
+        self._labels = (Y.indptr.astype(np.int64), Y.indices, gains.astype(np.float32))
+
+    def grow(self, number: int) -> Forest:
+        """Tree `number`; depends on the data, the options, the seed and the number, on nothing else."""
+        options = self.options
+        buffers = make_buffers(self.n_features, self.n_labels)
+        state = np.random.SeedSequence([self.seed, number]).generate_state(1, np.uint64) | np.uint64(1)
+        tree = _Tree()
+        waiting = [(np.arange(self.n_points, dtype=np.int32), -1, 0)]
+        while waiting:
+            points, parent, side = waiting.pop()
+            node = tree.add(parent, side)
+            if points.size > options.max_leaf:
+                features, weights, intercept, right = split(
+                    points, self._X, self._labels, options.C, np.float32(options.bias), buffers, state
+                )
+                if right.any() and not right.all():
+                    tree.set_hyperplane(features, weights, intercept)
+                    waiting += [(points[right], node, 1), (points[~right], node, 0)]
+                    continue
+            tree.set_leaf(*leaf(points, self._labels, self._label_weights, options.labels_per_leaf, buffers))
+        return tree.to_forest(self.n_features, self.n_labels)
+
+
+def inverse_ideal_dcg(n_labels: NDArray[np.integer]) -> NDArray[np.float64]:
+    """I = 1 / sum_{r <= n} 1/log2(r + 1) of points with n labels (Jain et al. 2016, table 1); 0 for n = 0."""
+    ideal = np.concatenate([[np.inf], np.cumsum(1 / np.log2(np.arange(n_labels.max(initial=0)) + 2.0))])
+    return np.asarray(1 / ideal[n_labels])
+
+
+@dataclass
+class _Tree:
+    """A tree while it grows: nodes in the order in which they are visited, each a hyperplane or a leaf."""
+
+    children: list[list[int]] = field(default_factory=list)
+    intercepts: list[float] = field(default_factory=list)
+    hyperplanes: list[tuple[NDArray, NDArray]] = field(default_factory=list)
+    leaves: list[tuple[NDArray, NDArray]] = field(default_factory=list)
+
+    def add(self, parent: int, side: int) -> int:
+        node = len(self.children)
+        self.children.append([-1, -1])
+        if parent >= 0:
+            self.children[parent][side] = node
+        return node
+
+    def set_hyperplane(self, features: NDArray, weights: NDArray, intercept: float) -> None:
+        self.hyperplanes.append((features, weights))
+        self.intercepts.append(intercept)
+        self.leaves.append(_NOTHING)
+
+    def set_leaf(self, labels: NDArray, values: NDArray) -> None:
+        self.hyperplanes.append(_NOTHING)
+        self.intercepts.append(0.0)
+        self.leaves.append((labels, values))
+
+    def to_forest(self, n_features: int, n_labels: int) -> Forest:
+        return Forest(
+            np.zeros(1, np.int32),
+            np.asarray(self.children, np.int32),
+            np.asarray(self.intercepts, np.float32),
+            _rows(self.hyperplanes, n_features),
+            _rows(self.leaves, n_labels),
+        )
+
+
+_NOTHING = (np.empty(0, np.int32), np.empty(0, np.float32))
+
+
+def _rows(parts: list[tuple[NDArray, NDArray]], width: int) -> sparse.csr_matrix:
+    indptr = np.concatenate([[0], np.cumsum([indices.size for indices, _ in parts])])
+    indices, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return sparse.csr_matrix((values, indices, indptr), shape=(len(parts), width))

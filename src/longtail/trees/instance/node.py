@@ -1,0 +1,173 @@
+"""One node of a tree: its labels and features counted from 0, its split, its hyperplane; or the labels of a leaf.
+
+The whole data set is never touched: a node gathers the rows of its points. Buffers of D and L elements are made once a
+tree, and each kernel leaves them as it found them, so a node costs what its points cost.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from longtail.core.topk import offer
+from longtail.linear.kernels import shuffle
+from longtail.linear.l1_logistic import l1_logistic, may_have_weight
+from longtail.trees.instance.ndcg import alternate
+
+# Loose on purpose: the points follow the hyperplane that was found, so an exact minimum gains nothing. The same limits
+# as in the authors' FastXML.
+_TOLERANCE, _MAX_NEWTON, _MAX_PASSES = 0.01, 10, 10
+
+
+@njit(cache=True, nogil=True)
+def split(points, X, labels, C, bias, buffers, state):
+    """A hyperplane that divides these points: (features, weights, intercept, right), `right` telling who goes right.
+
+    X: (indptr, indices, data). labels: (indptr, indices, gains), gains as `alternate` wants them. buffers: of `make_
+    buffers`. Where the points cannot be divided, `right` says the same for all of them.
+    """
+    pushes, of_feature, of_label, _ = buffers
+    right = np.zeros(points.shape[0], np.bool_)
+    nothing = np.empty(0, np.int32), np.empty(0, np.float32), np.float32(0), right
+    own, n_labels = _gather_labels(points, labels, of_label)
+    if own[1].shape[0] == n_labels * points.shape[0]:
+        return nothing  # all points have the same labels: dividing them further cannot change a prediction
+    sides = np.ones(points.shape[0], np.float32)
+    sides[: points.shape[0] // 2] = np.float32(-1)
+    shuffle(sides, sides.shape[0], state)
+    alternate(own, sides)
+    n_right = (sides > 0).sum()
+    if n_right == 0 or n_right == sides.shape[0]:
+        return nothing
+    # Each side weighs the same in the loss, whatever its size; this keeps trees balanced (so do the authors).
+    cost_right = np.float32(C * sides.shape[0] / n_right)
+    cost_left = np.float32(C * sides.shape[0] / (sides.shape[0] - n_right))
+    costs = np.where(sides > 0, cost_right, cost_left)
+    features, columns = _gather_columns(points, X, sides, costs, bias, pushes, of_feature)
+    w = l1_logistic(columns, sides, costs, _TOLERANCE, _MAX_NEWTON, _MAX_PASSES, state)
+    intercept = w[-1] * bias
+    right[:] = _margins(columns, w, points.shape[0]) > 0
+    used = np.flatnonzero(w[:-1])
+    return features[used], w[used], intercept, right
+
+
+@njit(cache=True, nogil=True)
+def _gather_labels(points, labels, of_label):
+    """The labels of the points with ids counted from 0, in the order in which they first appear; how many there are."""
+    indptr, indices, gains = labels
+    own_ptr = np.zeros(points.shape[0] + 1, np.int64)
+    for i in range(points.shape[0]):
+        own_ptr[i + 1] = own_ptr[i] + indptr[points[i] + 1] - indptr[points[i]]
+    ids, own_gains = np.empty(own_ptr[-1], np.uint32), np.empty(own_ptr[-1], np.float32)
+    n_labels, q = 0, 0
+    for i in points:
+        for p in range(indptr[i], indptr[i + 1]):
+            label = indices[p]
+            if of_label[label] < 0:
+                of_label[label] = n_labels
+                n_labels += 1
+            ids[q], own_gains[q] = of_label[label], gains[p]
+            q += 1
+    for i in points:
+        for p in range(indptr[i], indptr[i + 1]):
+            of_label[indices[p]] = -1
+    return (own_ptr, ids, own_gains), n_labels
+
+
+@njit(cache=True, nogil=True)
+def _gather_columns(points, X, sides, costs, bias, pushes, of_feature):
+    """The features that can have a weight (see l1_logistic), sorted, and their columns; the bias is the last column."""
+    indptr, indices, data = X
+    features = _promising(points, X, sides, costs, pushes, of_feature)
+    n, m = points.shape[0], features.shape[0]
+    ptr = np.zeros(m + 2, np.int64)
+    for j in range(m):
+        ptr[j + 1] = ptr[j] + of_feature[features[j]]
+        of_feature[features[j]] = j + 1  # from now on: where the feature is, counted from 1
+    ptr[m + 1] = ptr[m] + n
+    rows, values = np.empty(ptr[-1], np.uint32), np.empty(ptr[-1], np.float32)
+    filled = ptr[:-1].copy()
+    for i in range(n):
+        for p in range(indptr[points[i]], indptr[points[i] + 1]):
+            j = of_feature[indices[p]] - 1
+            if j >= 0 and data[p] != 0:
+                rows[filled[j]], values[filled[j]] = i, data[p]
+                filled[j] += 1
+    for j in range(m):
+        of_feature[features[j]] = 0
+    rows[ptr[m] :] = np.arange(n)
+    values[ptr[m] :] = bias
+    return features, (ptr, rows, values)
+
+
+@njit(cache=True, nogil=True)
+def _promising(points, X, sides, costs, pushes, of_feature):
+    """The features that can have a weight, sorted; `of_feature` holds how many of the points have each of them."""
+    indptr, indices, data = X
+    n_entries = 0
+    for i in points:
+        n_entries += indptr[i + 1] - indptr[i]
+    seen = np.empty(min(n_entries, of_feature.shape[0]), np.int32)
+    n_seen = 0
+    for i in range(points.shape[0]):
+        for p in range(indptr[points[i]], indptr[points[i] + 1]):
+            if data[p] == 0:
+                continue
+            feature, push = indices[p], sides[i] * costs[i] * data[p]
+            if of_feature[feature] == 0:
+                seen[n_seen] = feature
+                n_seen += 1
+            of_feature[feature] += 1
+            pushes[feature, 0 if push > 0 else 1] += abs(push)
+    n_kept = 0
+    for j in range(n_seen):
+        feature = seen[j]
+        kept = may_have_weight(pushes[feature, 0], pushes[feature, 1])
+        pushes[feature] = 0
+        if kept:
+            seen[n_kept] = feature
+            n_kept += 1
+        else:
+            of_feature[feature] = 0
+    return np.sort(seen[:n_kept])
+
+
+@njit(cache=True, nogil=True)
+def _margins(columns, w, n):
+    indptr, rows, values = columns
+    margins = np.zeros(n, np.float32)
+    for j in range(w.shape[0]):
+        if w[j] != 0:
+            for p in range(indptr[j], indptr[j + 1]):
+                margins[rows[p]] += w[j] * values[p]
+    return margins
+
+
+@njit(cache=True, nogil=True)
+def leaf(points, labels, label_weights, n_kept, buffers):
+    """The mean of the points' label vectors, each label times its weight: the `n_kept` largest as (ids, values)."""
+    indptr, indices, _ = labels
+    counts = buffers[3]
+    for i in points:
+        for p in range(indptr[i], indptr[i + 1]):
+            counts[indices[p]] += 1
+    ids, values = np.full(n_kept, -1, np.int32), np.empty(n_kept, np.float32)
+    for i in points:
+        for p in range(indptr[i], indptr[i + 1]):
+            label = indices[p]
+            if counts[label] > 0:
+                offer(label, label_weights[label] * counts[label] / np.float32(points.shape[0]), ids, values)
+                counts[label] = 0
+    kept = ids[ids >= 0]
+    order = np.argsort(kept)
+    return kept[order], values[: kept.shape[0]][order]
+
+
+def make_buffers(n_features, n_labels):
+    """(what pushes a feature's weight up and down, where a feature is, where a label is, counts of labels)."""
+    return (
+        np.zeros((n_features, 2), np.float32),
+        np.zeros(n_features, np.int32),
+        np.full(n_labels, -1, np.int32),
+        np.zeros(n_labels, np.int32),
+    )

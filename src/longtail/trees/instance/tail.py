@@ -1,0 +1,38 @@
+"""Tail classifiers: for each label the mean of its training points (Jain et al. 2016, section 6, "approximation")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.core.state import State
+
+
+@dataclass(frozen=True, eq=False)
+class Centres:
+    """mu_l of every label, and |mu_l|^2; a label without points has an empty row."""
+
+    matrix: sparse.csr_matrix  # (labels, features)
+    squared_norms: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, X: sparse.csr_matrix, Y: sparse.csr_matrix) -> Centres:
+        members = Y.T.tocsr()
+        counts = np.diff(members.indptr)
+        shares = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)
+        means = sparse.csr_matrix((shares, members.indices, members.indptr), shape=members.shape) @ X
+        matrix = sparse.csr_matrix(means, dtype=np.float32)
+        matrix.sort_indices()
+        return cls(matrix, np.asarray(matrix.multiply(matrix).sum(axis=1), np.float32).ravel())
+
+    def to_state(self) -> State:
+        state = State(arrays={"squared_norms": self.squared_norms})
+        state.put_csr("means", self.matrix)
+        return state
+
+    @classmethod
+    def from_state(cls, state: State) -> Centres:
+        return cls(state.get_csr("means"), state.arrays["squared_norms"])
