@@ -5,6 +5,7 @@ from __future__ import annotations
 import longtail
 
 PUBLIC = [
+    "Bonsai",
     "Dataset",
     "DiSMEC",
     "Estimator",
@@ -12,6 +13,7 @@ PUBLIC = [
     "LabelTable",
     "PW",
     "PWcb",
+    "Parabel",
     "PfastXML",
     "PfastreXML",
     "Popularity",

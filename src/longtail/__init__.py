@@ -12,11 +12,13 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Predictions": "longtail.core.predictions",
+    "Bonsai": "longtail.trees.label.models",
     "DiSMEC": "longtail.linear.dismec",
     "Estimator": "longtail.core.estimator",
     "FastXML": "longtail.trees.instance.fastxml",
     "PfastXML": "longtail.trees.instance.fastxml",
     "PfastreXML": "longtail.trees.instance.fastxml",
+    "Parabel": "longtail.trees.label.models",
     "Popularity": "longtail.core.popularity",
     "load_model": "longtail.core.model",
     "save_model": "longtail.core.model",

@@ -23,6 +23,8 @@ from longtail.metrics import scorer
 
 # Constructor arguments that make an estimator quick on 90 points; what is not listed runs with its defaults.
 ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "parabel": lambda: {"max_leaf": 2},
+    "bonsai": lambda: {"n_children": 3, "max_leaf": 2},
     "textpipeline": lambda: {"model": longtail.DiSMEC(), "features": longtail.TextFeatures(min_df=1)},
 }
 # Parameters to search in the GridSearchCV test; what is not listed is searched with its defaults alone.

@@ -15,6 +15,8 @@ from longtail.errors import ParameterError
 _ESTIMATORS = {
     "popularity": "longtail.core.popularity:Popularity",
     "dismec": "longtail.linear.dismec:DiSMEC",
+    "parabel": "longtail.trees.label.models:Parabel",
+    "bonsai": "longtail.trees.label.models:Bonsai",
     "fastxml": "longtail.trees.instance.fastxml:FastXML",
     "pfastxml": "longtail.trees.instance.fastxml:PfastXML",
     "pfastrexml": "longtail.trees.instance.fastxml:PfastreXML",

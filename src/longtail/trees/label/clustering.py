@@ -1,0 +1,125 @@
+"""Clusterings of labels, as kernels over sparse unit rows.
+
+Both are spherical: a label goes by the cosine to the centroids, which are kept at unit length. What is dense is one
+vector of the dimensions (2-means), or BLOCK centroids at a time (k-means).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.linear.simd import BLOCK, block_adds, block_dots
+
+_MAX_ROUNDS = 50
+_LEAST_GAIN = 1e-4  # mean cosine to the own centroid; the value of Parabel's reference code
+
+
+def two_balanced_clusters(
+    rows: sparse.csr_matrix, labels: NDArray[np.int32], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Cluster 0 or 1 of each of these labels, as many of one as of the other (one more 0 if odd).
+
+    Balanced spherical 2-means (Prabhu et al. 2018, algorithm 2): sort by the difference of the cosines, cut in the
+    middle.
+    """
+    first, second = rng.choice(labels.size, 2, replace=False)
+    clusters = _two_means(rows.indptr, rows.indices, rows.data, labels, first, second, rows.shape[1])
+    return np.asarray(clusters)
+
+
+@njit(cache=True, nogil=True)
+def _two_means(indptr, indices, data, labels, first, second, n_dimensions):
+    n = labels.shape[0]
+    difference = np.zeros(n_dimensions, np.float32)  # of the two centroids: all that the cut depends on
+    _add_row(indptr, indices, data, labels[first], np.float32(1), difference)
+    _add_row(indptr, indices, data, labels[second], np.float32(-1), difference)
+    sums = np.zeros((2, n_dimensions), np.float32)
+    scores = np.empty(n, np.float32)
+    clusters = np.zeros(n, np.int64)
+    n_first = (n + 1) // 2
+    before = -2.0
+    for _ in range(_MAX_ROUNDS):
+        for i in range(n):
+            total = np.float32(0)
+            for p in range(indptr[labels[i]], indptr[labels[i] + 1]):
+                total += data[p] * difference[indices[p]]
+            scores[i] = total
+        order = np.argsort(-scores, kind="mergesort")
+        for i in range(n):
+            clusters[order[i]] = 0 if i < n_first else 1
+        sums[:] = 0
+        for i in range(n):
+            _add_row(indptr, indices, data, labels[i], np.float32(1), sums[clusters[i]])
+        length = np.sqrt(np.array([np.sum(sums[0] * sums[0]), np.sum(sums[1] * sums[1])]))
+        # The cosines of the members of a cluster to its unit centroid add up to the length of their sum.
+        quality = (length[0] + length[1]) / n
+        if quality - before < _LEAST_GAIN:
+            break
+        before = quality
+        scale = np.float32(1) / np.maximum(length, np.float32(1e-12))
+        for j in range(n_dimensions):
+            difference[j] = sums[0, j] * scale[0] - sums[1, j] * scale[1]
+    return clusters
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _add_row(indptr, indices, data, row, factor, target):
+    for p in range(indptr[row], indptr[row + 1]):
+        target[indices[p]] += factor * data[p]
+
+
+def k_clusters(
+    rows: sparse.csr_matrix, labels: NDArray[np.int32], k: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """The cluster (0 to k-1, some may stay empty) of each of these labels: spherical k-means from k random labels.
+
+    Clusters may have any size (Khandagale et al. 2020, section 3.2), so what belongs together stays together.
+    """
+    seeds = rng.choice(labels.size, k, replace=False)
+    indices = rows.indices.view(np.uint32)  # the vector primitives take unsigned ids
+    return np.asarray(_k_means(rows.indptr.astype(np.int64), indices, rows.data, labels, seeds, rows.shape[1]))
+
+
+@njit(cache=True, nogil=True)
+def _k_means(indptr, indices, data, labels, seeds, n_dimensions):
+    n, k = labels.shape[0], seeds.shape[0]
+    clusters = np.full(n, -1, np.int64)
+    clusters[seeds] = np.arange(k)  # at first a cluster is its seed alone
+    best = np.empty(n, np.float32)
+    chosen = np.empty(n, np.int64)
+    before = -2.0
+    centroids = np.empty((n_dimensions, BLOCK), np.float32)
+    cosines, lane = np.empty(BLOCK, np.float32), np.zeros(BLOCK, np.float32)
+    for _ in range(_MAX_ROUNDS):
+        best[:] = -np.inf
+        for start in range(0, k, BLOCK):
+            centroids[:] = 0
+            for i in range(n):
+                if start <= clusters[i] < start + BLOCK:
+                    lane[clusters[i] - start] = 1
+                    block_adds(centroids, indices, data, indptr[labels[i]], indptr[labels[i] + 1], lane)
+                    lane[clusters[i] - start] = 0
+            scale = _inverse_lengths(centroids)
+            for i in range(n):
+                block_dots(centroids, indices, data, indptr[labels[i]], indptr[labels[i] + 1], cosines)
+                for b in range(min(BLOCK, k - start)):
+                    if cosines[b] * scale[b] > best[i]:
+                        best[i], chosen[i] = cosines[b] * scale[b], start + b
+        clusters[:] = chosen
+        quality = np.sum(best) / n
+        if quality - before < _LEAST_GAIN:
+            break
+        before = quality
+    return clusters
+
+
+@njit(cache=True, nogil=True)
+def _inverse_lengths(centroids):
+    squares = np.zeros(BLOCK, np.float32)
+    for j in range(centroids.shape[0]):
+        for b in range(BLOCK):
+            squares[b] += centroids[j, b] * centroids[j, b]
+    return np.float32(1) / np.sqrt(np.maximum(squares, np.float32(1e-24)))

@@ -1,0 +1,290 @@
+"""Parabel and Bonsai: linear classifiers along label trees, with the propensity weightings of Qaraei et al."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.core import codec
+from longtail.core.estimator import (
+    Estimator,
+    check_at_least_zero,
+    check_choice,
+    check_positive,
+    check_whole,
+    data_fingerprint,
+)
+from longtail.core.inputs import check_labels
+from longtail.core.predictions import Predictions
+from longtail.core.run import Run, in_threads, thread_count
+from longtail.core.state import State
+from longtail.errors import DataError, ParameterError
+from longtail.linear.solver import SolverOptions
+from longtail.objectives import resolve_weighting
+from longtail.trees.label.clustering import k_clusters, two_balanced_clusters
+from longtail.trees.label.hierarchy import tree_from_hierarchy
+from longtail.trees.label.nodes import NodeTrainer
+from longtail.trees.label.representation import REPRESENTATIONS, label_representation
+from longtail.trees.label.search import search
+from longtail.trees.label.tree import LabelTree, Split, grow
+from longtail.trees.label.weights import TreeModel
+
+Plan = Callable[[int], LabelTree]
+
+
+class LabelTreeModel(Estimator):
+    """What Parabel and Bonsai share: trees of labels with a linear classifier for every child of every node.
+
+    A node's classifiers train on the points that carry a label below the node. The score of a label is the mean over
+    trees of exp(-sum of [1 - w.x]+^2 along its path), in (0, 1]; labels that no beam reaches are not predicted, so a
+    row may end in padding. Labels without training points are in no tree.
+    """
+
+    n_trees: int
+    max_leaf: int
+    hierarchy: Any
+    weighting: Any
+    C: float
+    bias: float
+    tol: float
+    max_passes: int
+    prune: float
+    beam: int | None
+    n_jobs: int
+    random_state: int
+
+    trees_: list[TreeModel]
+    n_trained_: int  # trees ever trained: the next one takes this as its number, also after others were removed
+
+    @abstractmethod
+    def _split(self, rows: sparse.csr_matrix) -> Split:
+        """How a node's labels are parted, given the representations of all labels."""
+
+    def _representation(self) -> str:
+        return "pifa"
+
+    def _max_depth(self) -> int | None:
+        return None
+
+    def add_tree(self, X: Any, Y: Any, *, run: Run | None = None) -> Self:
+        """Train one more tree, on the data of `fit` or on newer data with the same features and labels."""
+        self._check_fitted()
+        self._check_parameters()
+        X = self._check_X(X, fitted=True)
+        Y = check_labels(Y, n_points=X.shape[0], n_labels=self.n_labels_)
+        run = run or Run()
+        self._open_checkpoint(run, data_fingerprint(X, Y))
+        self._train_trees(X, Y, run, 1)
+        return self
+
+    def remove_tree(self, i: int) -> Self:
+        """Drop tree number i (0 is the first); the last one stays."""
+        self._check_fitted()
+        if isinstance(i, bool) or not isinstance(i, (int, np.integer)) or not 0 <= i < len(self.trees_):
+            raise ParameterError(f"there is no tree {i!r}; trees are numbered from 0 to {len(self.trees_) - 1}")
+        if len(self.trees_) == 1:
+            raise ParameterError("a model needs at least one tree; this is its last")
+        self.trees_ = [tree for j, tree in enumerate(self.trees_) if j != i]
+        return self
+
+    def _check_parameters(self) -> None:
+        check_positive(C=self.C, tol=self.tol)
+        check_at_least_zero(bias=self.bias, prune=self.prune)
+        for name in ("n_trees", "max_leaf", "max_passes"):
+            check_whole(name, getattr(self, name), 1)
+        check_whole("random_state", self.random_state, 0)
+        if self.beam is not None:
+            check_whole("beam", self.beam, 1)
+        if self.hierarchy is not None and self.n_trees != 1:
+            raise ParameterError(f"n_trees is {self.n_trees}, but a hierarchy is one tree; set n_trees to 1")
+        thread_count(self.n_jobs)
+        weighting = resolve_weighting(self.weighting)
+        if not weighting.bounded:
+            raise ParameterError(
+                f"{type(self).__name__} cannot train with weighting={self.weighting!r}: {weighting.why_unbounded}"
+            )
+
+    def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
+        self._open_checkpoint(run, self.fingerprint_)
+        self.trees_, self.n_trained_ = [], 0
+        self._train_trees(X, Y, run, self.n_trees)
+
+    def _open_checkpoint(self, run: Run, data: str) -> None:
+        if run.checkpoint:
+            parameters = {k: codec.encode(v) for k, v in self.get_params(deep=False).items() if k not in _FREE}
+            first = getattr(self, "n_trained_", 0)
+            run.checkpoint.open({"model": type(self).__name__, "parameters": parameters, "data": data, "first": first})
+
+    def _train_trees(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run, n_trees: int) -> None:
+        with_points = np.bincount(Y.indices, minlength=Y.shape[1]) > 0
+        if not with_points.any():
+            raise DataError("there is nothing to learn from: no point has a label")
+        plan = self._plan(X, Y, with_points)
+        for number in range(self.n_trained_, self.n_trained_ + n_trees):
+            part = f"tree-{number:04d}"
+            saved = run.checkpoint.get(part) if run.checkpoint else None
+            tree = TreeModel(**saved) if saved is not None else self._trained_tree(X, Y, plan, number, run)
+            if run.checkpoint and saved is None:
+                run.checkpoint.put(part, tree.to_arrays())
+            self.trees_ = [*self.trees_, tree]
+            self.n_trained_ = number + 1
+
+    def _plan(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, with_points: NDArray[np.bool_]) -> Plan:
+        """From a seed to a tree: always the hierarchy, or another clustering for each seed."""
+        if self.hierarchy is not None:
+            given = tree_from_hierarchy(self.hierarchy, Y.shape[1], self.label_names_, with_points)
+            return lambda seed: given
+        split = self._split(label_representation(X, Y, self._representation()))
+        labels = np.flatnonzero(with_points).astype(np.int32)
+        return lambda seed: grow(
+            labels, split, max_leaf=self.max_leaf, max_depth=self._max_depth(), seed=seed, n_jobs=self.n_jobs
+        )
+
+    def _trained_tree(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, plan: Plan, number: int, run: Run) -> TreeModel:
+        seed = int(np.random.SeedSequence([self.random_state, number]).generate_state(1)[0])
+        tree = plan(seed)
+        options = SolverOptions("squared_hinge", self.C, self.bias, self.tol, self.max_passes, self.prune)
+        trainer = NodeTrainer(X, Y, tree, options, resolve_weighting(self.weighting), seed)
+        run.progress.start(f"training tree {number + 1}", tree.n_nodes)
+        nodes = []
+        for node in in_threads(trainer.train, range(tree.n_nodes), n_jobs=self.n_jobs):
+            nodes.append(node)
+            run.progress.advance()
+        run.progress.finish()
+        return TreeModel.of(tree, nodes)
+
+    def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
+        return search(X, self.trees_, k, n_labels=self.n_labels_, beam=self.beam, n_jobs=self.n_jobs)
+
+    def _get_state(self) -> State:
+        state = State({"n_trained": self.n_trained_, "n_trees": len(self.trees_)})
+        for i, tree in enumerate(self.trees_):
+            state.nest(f"tree{i}", State(arrays=tree.to_arrays()))
+        return state
+
+    def _set_state(self, state: State) -> None:
+        self.n_trained_ = int(state.values["n_trained"])
+        self.trees_ = [TreeModel(**state.part(f"tree{i}").arrays) for i in range(int(state.values["n_trees"]))]
+
+
+# Parameters that a resumed training may change.
+_FREE = ("n_jobs", "beam")
+
+
+class Parabel(LabelTreeModel):
+    """Balanced binary label trees (Prabhu et al. 2018).
+
+    n_trees: trees, each from other random seeds of the clustering. max_leaf: nodes with more labels are parted in two.
+    hierarchy: the tree to use instead of clustering (with n_trees=1): for each label its parent, as an array of ids (-1
+        for none) or a mapping by label name (by id where the data have no names).
+    weighting: None, "pw", "pw-cb" or an object of `longtail.objectives`; in the nodes by the number of points below.
+    C, bias, tol, max_passes: of the node classifiers, as in `DiSMEC`. prune: weights below this absolute value are
+        dropped. beam: nodes kept at each level of the search, None for all (exact, slow).
+    n_jobs: threads, -1 for all cores; the model does not depend on it.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_trees: int = 3,
+        max_leaf: int = 100,
+        hierarchy: Any = None,
+        weighting: Any = None,
+        C: float = 1.0,
+        bias: float = 1.0,
+        tol: float = 0.1,
+        max_passes: int = 20,
+        prune: float = 0.1,
+        beam: int | None = 10,
+        n_jobs: int = -1,
+        random_state: int = 0,
+    ) -> None:
+        self.n_trees = n_trees
+        self.max_leaf = max_leaf
+        self.hierarchy = hierarchy
+        self.weighting = weighting
+        self.C = C
+        self.bias = bias
+        self.tol = tol
+        self.max_passes = max_passes
+        self.prune = prune
+        self.beam = beam
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _split(self, rows: sparse.csr_matrix) -> Split:
+        return lambda labels, rng: two_balanced_clusters(rows, labels, rng)
+
+
+class Bonsai(LabelTreeModel):
+    """Wide, shallow label trees from plain k-means (Khandagale, Xiao and Babbar 2020).
+
+    n_children: clusters that a node is parted into, at most as many as there are labels. max_leaf: nodes with more
+        labels are parted. max_depth: levels of nodes; at the last one a node holds its labels, however many.
+    representation: what labels are clustered by: "pifa" (the features of their points), "output" (the labels of their
+        points) or "joint" (both).
+    The other parameters are those of `Parabel`.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_trees: int = 3,
+        n_children: int = 100,
+        max_leaf: int = 100,
+        max_depth: int = 3,
+        representation: str = "pifa",
+        hierarchy: Any = None,
+        weighting: Any = None,
+        C: float = 1.0,
+        bias: float = 1.0,
+        tol: float = 0.1,
+        max_passes: int = 20,
+        prune: float = 0.1,
+        beam: int | None = 10,
+        n_jobs: int = -1,
+        random_state: int = 0,
+    ) -> None:
+        self.n_trees = n_trees
+        self.n_children = n_children
+        self.max_leaf = max_leaf
+        self.max_depth = max_depth
+        self.representation = representation
+        self.hierarchy = hierarchy
+        self.weighting = weighting
+        self.C = C
+        self.bias = bias
+        self.tol = tol
+        self.max_passes = max_passes
+        self.prune = prune
+        self.beam = beam
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_whole("n_children", self.n_children, 2)
+        check_whole("max_depth", self.max_depth, 1)
+        check_choice("representation", self.representation, REPRESENTATIONS)
+
+    def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
+        if self.hierarchy is None and self.n_children > Y.shape[1]:
+            raise ParameterError(
+                f"n_children is {self.n_children}, but there are only {Y.shape[1]} labels; "
+                f"set n_children to at most {Y.shape[1]}"
+            )
+        super()._fit(X, Y, run)
+
+    def _split(self, rows: sparse.csr_matrix) -> Split:
+        return lambda labels, rng: k_clusters(rows, labels, min(self.n_children, labels.size), rng)
+
+    def _representation(self) -> str:
+        return self.representation
+
+    def _max_depth(self) -> int:
+        return self.max_depth

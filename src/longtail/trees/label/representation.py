@@ -1,0 +1,31 @@
+"""What a label looks like to the clustering: a sparse row of unit length, made of the points that carry it."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from sklearn.preprocessing import normalize
+
+REPRESENTATIONS = ("pifa", "output", "joint")
+
+
+def label_representation(X: sparse.csr_matrix, Y: sparse.csr_matrix, kind: str) -> sparse.csr_matrix:
+    """(labels, dimensions) CSR float32 with rows of unit length; a label without points has an empty row.
+
+    "pifa": the sum of the unit-norm feature vectors of the label's points (Prabhu et al. 2018, section 4.1; Khandagale
+    et al. 2020, eq. 1). "output": the sum of the label vectors of its points, i.e. how often it occurs together with
+    each label (Khandagale et al. 2020, section 3.1.2). "joint": both side by side, each of unit length.
+    """
+    by_label = sparse.csr_matrix(Y.T, dtype=np.float32)
+    parts = []
+    if kind in ("pifa", "joint"):
+        parts.append(_unit_rows(by_label @ normalize(X)))
+    if kind in ("output", "joint"):
+        parts.append(_unit_rows(by_label @ Y))
+    return parts[0] if len(parts) == 1 else _unit_rows(sparse.hstack(parts, format="csr"))
+
+
+def _unit_rows(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+    matrix = sparse.csr_matrix(matrix, dtype=np.float32)
+    normalize(matrix, copy=False)
+    return matrix

@@ -1,0 +1,192 @@
+"""Beam search through trained label trees.
+
+All the weights of a node stand together, by feature: one pass over a point's features serves all children of the node
+(the chunked layout of Etter et al. 2022, MSCM). A feature is looked up among the node's either by binary search or,
+where many points of a batch visit the node, in a table over all features that is filled for them all. Either way the
+same numbers are added in the same order.
+
+The score of a path is the sum of -[1 - w.x]+^2 over its edges (Prabhu et al. 2018, section 4.3). Its exponential lies
+in (0, 1] and stands for the probability of the label; trees are averaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+from scipy import sparse
+
+from longtail.core import topk
+from longtail.core.predictions import Predictions, empty_top
+from longtail.core.run import in_threads, thread_count
+from longtail.trees.label.weights import TreeModel, read_only
+
+_POINTS_AT_A_TIME = 512
+_CANDIDATES_AT_A_TIME = 1 << 20  # bounds what a thread holds at once, all its points and trees together
+_SEARCH_COST = 8  # a binary search takes about as long as filling and clearing so many places of the table
+_LEAST = np.float32(1e-38)  # a path so bad that its probability is no normal float still ranks behind all others
+_ZERO, _ONE = np.float32(0), np.float32(1)
+
+
+def search(
+    X: sparse.csr_matrix, trees: Sequence[TreeModel], k: int, *, n_labels: int, beam: int | None, n_jobs: int | None
+) -> Predictions:
+    """The k best labels of each row of X; labels that no beam reaches are not among them.
+
+    beam: nodes kept at each level, None for all of them (exact).
+    """
+    labels, scores = empty_top(X.shape[0], k)
+    rows = tuple(read_only(array) for array in (X.indptr.astype(np.int64), X.indices, X.data))
+    arrays = [tree.arrays() for tree in trees]
+    widths = [tree.n_nodes if beam is None else min(beam, tree.n_nodes) for tree in trees]
+    most = [tree.most_candidates(width) for tree, width in zip(trees, widths, strict=True)]
+    at_a_time = int(np.clip(_CANDIDATES_AT_A_TIME // (len(trees) * max(most)), 1, _POINTS_AT_A_TIME))
+    at_a_time = min(at_a_time, max(1, -(-X.shape[0] // thread_count(n_jobs))))
+
+    def work(first: int) -> None:
+        end = min(first + at_a_time, X.shape[0])
+        found = np.empty((len(trees), end - first, max(most)), np.int32)
+        found_scores = np.empty(found.shape, np.float32)
+        n_found = np.zeros(found.shape[:2], np.int64)
+        for t, (tree, width) in enumerate(zip(arrays, widths, strict=True)):
+            _search_tree(*rows, first, end, X.shape[1], tree, width, found[t], found_scores[t], n_found[t])
+        _average(found, found_scores, n_found, n_labels, labels[first:end], scores[first:end])
+
+    starts = range(0, X.shape[0], at_a_time)
+    for _ in in_threads(work, starts, n_jobs=min(thread_count(n_jobs), max(len(starts), 1))):
+        pass
+    return Predictions(labels, scores)
+
+
+@njit(cache=True, nogil=True)
+def _search_tree(x_start, x_features, x_values, first, end, n_features, tree, beam, found, found_scores, n_found):
+    """The labels that points first..end-1 reach, with the logarithms of their probabilities.
+
+    Level by level; the points that stand at a node are worked on together.
+    """
+    child_start, child, _, row_start, features = tree[:5]
+    n, n_nodes = end - first, child_start.shape[0] - 1
+    at, at_score = np.full((n, beam), -1, np.int32), np.full((n, beam), -np.inf, np.float32)
+    at[:, 0], at_score[:, 0] = 0, 0
+    visits = np.zeros(n_nodes, np.int64)
+    table = np.zeros(n_features if n > 1 else 0, np.int32)
+    margins = np.empty(np.max(child_start[1:] - child_start[:-1]), np.float32)
+    while True:
+        nodes, starts, who = _visits_by_node(at, visits)
+        if nodes.shape[0] == 0:
+            return
+        coming, coming_score = np.full((n, beam), -1, np.int32), np.full((n, beam), -np.inf, np.float32)
+        for j in range(nodes.shape[0]):
+            v = nodes[j]
+            low, high = row_start[v], row_start[v + 1]
+            with_table = _worth_a_table(x_start, who[starts[j] : starts[j + 1]] // beam + first, high - low, n > 1)
+            if with_table:
+                for r in range(low, high):
+                    table[features[r]] = r - low + 1
+            for q in range(starts[j], starts[j + 1]):
+                i, slot = who[q] // beam, who[q] % beam
+                _margins(x_start, x_features, x_values, first + i, tree, v, table, with_table, margins)
+                for c in range(child_start[v + 1] - child_start[v]):
+                    short = max(_ONE - margins[c], _ZERO)
+                    score = at_score[i, slot] - short * short
+                    below = child[child_start[v] + c]
+                    if below >= 0:
+                        found[i, n_found[i]], found_scores[i, n_found[i]] = below, score
+                        n_found[i] += 1
+                    else:
+                        topk.offer(-1 - below, score, coming[i], coming_score[i])
+            if with_table:
+                for r in range(low, high):
+                    table[features[r]] = 0
+        at, at_score = coming, coming_score
+
+
+@njit(cache=True, nogil=True)
+def _visits_by_node(at, visits):
+    """Nodes that some point stands at, and for each of them the (point, slot) pairs, as point * beam + slot."""
+    n, beam = at.shape
+    nodes = np.empty(n * beam, np.int32)
+    n_nodes = total = 0
+    for i in range(n):
+        for slot in range(beam):
+            if at[i, slot] >= 0:
+                if visits[at[i, slot]] == 0:
+                    nodes[n_nodes] = at[i, slot]
+                    n_nodes += 1
+                visits[at[i, slot]] += 1
+                total += 1
+    starts = np.zeros(n_nodes + 1, np.int64)
+    for j in range(n_nodes):
+        starts[j + 1] = starts[j] + visits[nodes[j]]
+        visits[nodes[j]] = starts[j]  # now the next free place
+    who = np.empty(total, np.int64)
+    for i in range(n):
+        for slot in range(beam):
+            if at[i, slot] >= 0:
+                who[visits[at[i, slot]]] = i * beam + slot
+                visits[at[i, slot]] += 1
+    for j in range(n_nodes):
+        visits[nodes[j]] = 0
+    return nodes[:n_nodes], starts, who
+
+
+@njit(cache=True, nogil=True)
+def _worth_a_table(x_start, points, n_rows, possible):
+    if not possible:
+        return False
+    lookups = 0
+    for i in points:
+        lookups += x_start[i + 1] - x_start[i]
+    return _SEARCH_COST * lookups > n_rows
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _margins(x_start, x_features, x_values, i, tree, v, table, with_table, margins):
+    """w.x + b of every child of node v."""
+    child_start, _, bias, row_start, features, entry_start, entry_child, values = tree
+    for c in range(child_start[v + 1] - child_start[v]):
+        margins[c] = bias[child_start[v] + c]
+    low, high = row_start[v], row_start[v + 1]
+    base = low
+    for p in range(x_start[i], x_start[i + 1]):
+        if with_table:
+            row = table[x_features[p]]
+            if row == 0:
+                continue
+            row += base - 1
+        else:
+            top = high  # both lists rise, so the search goes on from where the last feature was found
+            while low < top:
+                middle = (low + top) >> 1
+                if features[middle] < x_features[p]:
+                    low = middle + 1
+                else:
+                    top = middle
+            if low == high:
+                break
+            if features[low] != x_features[p]:
+                continue
+            row = low
+        x = x_values[p]
+        for e in range(entry_start[row], entry_start[row + 1]):
+            margins[entry_child[e]] += x * values[e]
+
+
+@njit(cache=True, nogil=True)
+def _average(found, found_scores, n_found, n_labels, labels, scores):
+    """The best labels by the mean probability over trees; a tree that did not reach a label gives it none."""
+    n_trees = found.shape[0]
+    total, seen = np.zeros(n_labels, np.float32), np.zeros(n_labels, np.bool_)
+    share = _ONE / np.float32(n_trees)
+    for i in range(labels.shape[0]):
+        for t in range(n_trees):
+            for c in range(n_found[t, i]):
+                total[found[t, i, c]] += np.exp(found_scores[t, i, c])
+                seen[found[t, i, c]] = True
+        for t in range(n_trees):
+            for c in range(n_found[t, i]):
+                label = found[t, i, c]
+                if seen[label]:
+                    topk.offer(label, max(total[label] * share, _LEAST), labels[i], scores[i])
+                    total[label], seen[label] = 0, False
