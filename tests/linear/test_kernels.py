@@ -233,6 +233,16 @@ def test_evaluate_settles_points_that_are_right_for_every_lane():
     np.testing.assert_array_equal(np.flatnonzero(block.active == 0), without)
 
 
+@EVERY_LOSS
+def test_weights_of_duals_are_what_the_passes_left(loss):
+    block = Block(11)
+    for _ in range(3):
+        block.kernel_pass(loss)
+    W = np.full_like(block.W, np.nan)
+    kernels.weights_of_duals(block.X, block.labels, block.duals, W)
+    np.testing.assert_allclose(W, block.W, rtol=1e-4, atol=1e-5)
+
+
 def test_squared_norms_equal_numpy():
     W = np.random.default_rng(0).normal(size=(1000, BLOCK)).astype(np.float32)
     np.testing.assert_allclose(kernels.squared_norms(W), (W.astype(np.float64) ** 2).sum(axis=0), rtol=1e-6)

@@ -301,6 +301,24 @@ def sweep(points, positives, loss, X, norms, weights, labels, costs, duals, W, l
 
 
 @njit(cache=True, nogil=True)
+def weights_of_duals(X, labels, duals, W):
+    """W = sum of a_i y_i x_i, anew."""
+    indptr, indices, data = X
+    label_ptr, label_lane = labels
+    step = np.empty(BLOCK, np.float32)
+    W[:] = 0
+    for i in range(duals.shape[0]):
+        largest = _ZERO
+        for b in range(BLOCK):
+            step[b] = -duals[i, b]
+            largest = max(largest, duals[i, b])
+        for q in range(label_ptr[i], label_ptr[i + 1]):
+            step[label_lane[q]] = duals[i, label_lane[q]]
+        if largest > _ZERO:
+            block_adds(W, indices, data, indptr[i], indptr[i + 1], step)
+
+
+@njit(cache=True, nogil=True)
 def squared_norms(W):
     """|w_b|^2 of each lane."""
     total = np.zeros(BLOCK, np.float64)
@@ -346,6 +364,8 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
                 # The gap of the problem that has only these points: no use to go far below what is asked of the whole.
                 if measure_gaps(W, sums, live, restricted) <= _INNER_SHARE * tolerance:
                     break
+        if loss == LOGISTIC:  # which takes so many small steps that their rounding adds up
+            weights_of_duals(X, labels, duals, W)
         evaluate(loss, X, weights, labels, costs, duals, W, live, sums, active)
         n_full += 1
         measure_gaps(W, sums, live, gaps)
