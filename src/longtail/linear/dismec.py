@@ -8,15 +8,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import expit
 
 from longtail.core import codec
-from longtail.core.estimator import Estimator, check_choice, check_positive
+from longtail.core.estimator import Estimator, check_at_least_zero, check_choice, check_positive, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run, fingerprint, thread_count
 from longtail.core.state import State
 from longtail.errors import ParameterError
-from longtail.linear.scoring import top_of_linear
-from longtail.linear.solver import LOSSES, BlockSolver, SolverOptions, check_point_weights, label_blocks, train_blocks
+from longtail.linear.blocks import label_blocks
+from longtail.linear.scoring import LinearScorer
+from longtail.linear.solver import LOSSES, BlockSolver, SolverOptions, check_point_weights, train_blocks
 from longtail.objectives import resolve_weighting
 
 # A label without training points: what an all-negative problem converges to, so that it never outranks evidence.
@@ -35,7 +37,8 @@ class DiSMEC(Estimator):
     loss: "squared_hinge", "hinge" or "logistic". Scores are margins w.x + b; with "logistic" they are probabilities
         (of the weighted problem: with a weighting they are meant for ranking).
     bias: value of the constant feature (0 for none). tol: relative duality gap at which a label's training ends.
-    prune: weights below this absolute value are dropped. weight_dtype: how weights are saved, "float32" or "float16".
+    prune: weights below this absolute value are dropped. weight_dtype: how weights are saved, "float32" or "float16"
+        (half the file; weights are float32 again when loaded).
     warm_start: keep the dual variables and start the next `fit` on the same points from them (e.g. along a path of C).
     n_jobs: threads, -1 for all cores; the model does not depend on it.
     """
@@ -84,14 +87,14 @@ class DiSMEC(Estimator):
             del self._sample_weight
 
     def _check_parameters(self) -> None:
-        check_positive(C=self.C, tol=self.tol, max_passes=self.max_passes)
+        check_positive(C=self.C, tol=self.tol)
+        check_at_least_zero(bias=self.bias, prune=self.prune)
+        check_whole("max_passes", self.max_passes, 1)
+        check_whole("random_state", self.random_state, 0)
+        if self.random_state >= 2**32:
+            raise ParameterError(f"random_state is {self.random_state}, but must be below 2**32")
         check_choice("loss", self.loss, list(LOSSES))
         check_choice("weight_dtype", self.weight_dtype, ("float32", "float16"))
-        for name, value in (("bias", self.bias), ("prune", self.prune)):
-            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value < np.inf:
-                raise ParameterError(f"{name} is {value!r}, but must be a number of at least 0")
-        if isinstance(self.random_state, bool) or not isinstance(self.random_state, (int, np.integer)):
-            raise ParameterError(f"random_state is {self.random_state!r}, but must be a whole number")
         thread_count(self.n_jobs)
         weighting = resolve_weighting(self.weighting)
         if not weighting.bounded:
@@ -100,13 +103,15 @@ class DiSMEC(Estimator):
     def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
         weights = check_point_weights(self._sample_weight, X.shape[0])
         own, _ = resolve_weighting(self.weighting).coefficients(self.label_counts_, self.n_points_)
+        start = self._start(X.shape[0], Y.shape[1])
         if run.checkpoint:
-            run.checkpoint.open(self._job(weights))
+            run.checkpoint.open(self._job(weights, start))
         options = SolverOptions(
             self.loss, self.C, self.bias, self.tol, self.max_passes, self.prune, keep_duals=self.warm_start
         )
         solver = BlockSolver(X, Y, options, positive_weights=own, point_weights=weights, seed=self.random_state)
-        self._train(solver, label_blocks(self.label_counts_), run, self._start(X.shape[0], Y.shape[1]))
+        blocks = label_blocks(X, Y, seed=self.random_state)
+        self._train(solver, blocks, run, start)
 
     def _train(
         self, solver: BlockSolver, blocks: list[NDArray[np.intp]], run: Run, start: sparse.csr_matrix | None
@@ -121,6 +126,7 @@ class DiSMEC(Estimator):
             weights.append(trained.weights)
             duals.append(trained.duals)
         self.weights_ = _by_feature(weights, order, n_labels, solver.n_features)
+        self._scorer = LinearScorer(self.weights_, self.intercept_)
         if self.warm_start:
             self._duals = _in_label_order(duals, order, n_labels, solver.n_points)
 
@@ -129,29 +135,50 @@ class DiSMEC(Estimator):
         kept = getattr(self, "_duals", None) if self.warm_start else None
         return kept if kept is not None and kept.shape == (n_labels, n_points) else None
 
-    def _job(self, weights: NDArray[np.float32] | None) -> dict[str, Any]:
+    def _job(self, weights: NDArray[np.float32] | None, start: sparse.csr_matrix | None) -> dict[str, Any]:
         """What a checkpoint must agree on; threads may differ."""
         parameters = {k: codec.encode(v) for k, v in self.get_params(deep=False).items() if k != "n_jobs"}
         points = "" if weights is None else fingerprint(weights)
-        return {"model": "dismec", "parameters": parameters, "data": self.fingerprint_, "sample_weight": points}
+        duals = "" if start is None else fingerprint(start.data, start.indices, start.indptr)
+        return {
+            "model": "dismec", "parameters": parameters, "data": self.fingerprint_, "sample_weight": points,
+            "start": duals,
+        }  # fmt: skip
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
-        best = top_of_linear(X, self.weights_, self.intercept_, k, n_jobs=self.n_jobs)
+        best = self._scorer.top(X, k, n_jobs=self.n_jobs)
         if self.loss != "logistic":
             return best
-        return Predictions(best.labels, (1 / (1 + np.exp(-best.scores))).astype(np.float32))
+        return Predictions(best.labels, expit(best.scores))
 
     def _get_state(self) -> State:
         state = State(arrays={"intercept": self.intercept_, "gaps": self.gaps_})
-        weights = self.weights_.astype(self.weight_dtype) if self.weight_dtype != "float32" else self.weights_
-        state.put_csr("weights", weights)
+        state.put_csr("weights", self.weights_)
+        if self.weight_dtype == "float16":
+            state.arrays["weights.data"] = self._half_precision()
+            if self.n_labels_ <= 2**16:  # label ids in two bytes as well: half the file
+                state.arrays["weights.indices"] = self.weights_.indices.astype(np.uint16)
         return state
+
+    def _half_precision(self) -> NDArray[np.float16]:
+        largest = np.finfo(np.float16).max
+        beyond = np.flatnonzero(np.abs(self.weights_.data) > largest)
+        if beyond.size:
+            label, weight = self.weights_.indices[beyond[0]], self.weights_.data[beyond[0]]
+            raise ParameterError(
+                f"a weight of label {label} is {weight:g}, but float16 ends at {largest:g}; set weight_dtype='float32'"
+            )
+        return np.asarray(self.weights_.data, np.float16)
 
     def _set_state(self, state: State) -> None:
         self.intercept_, self.gaps_ = state.arrays["intercept"], state.arrays["gaps"]
-        self.weights_ = state.get_csr("weights")
-        if self.weights_.dtype != np.float32:
-            self.weights_ = self.weights_.astype(np.float32)
+        data, indices = (state.arrays[f"weights.{part}"] for part in ("data", "indices"))
+        wide = {  # as they are (mapped), unless they were saved in half precision, which SciPy does not know
+            "weights.data": data.astype(np.float32, copy=False),
+            "weights.indices": indices.astype(np.int32, copy=False) if indices.dtype == np.uint16 else indices,
+        }
+        self.weights_ = State(state.values, state.arrays | wide).get_csr("weights")
+        self._scorer = LinearScorer(self.weights_, self.intercept_)
 
 
 def _in_label_order(
@@ -171,8 +198,17 @@ def _in_label_order(
 def _by_feature(
     parts: list[sparse.csr_matrix], order: list[NDArray[np.intp]], n_labels: int, n_features: int
 ) -> sparse.csr_matrix:
-    """The weights of all labels as (features, labels): the layout that prediction reads."""
-    by_label = _in_label_order(parts, order, n_labels, n_features)
-    by_feature = by_label.T.tocsr()
+    """The weights of all labels as (features, labels): the layout that prediction reads.
+
+    Empties `parts` on the way: the model is held twice while it is put together, not three times.
+    """
+    if not parts:
+        return sparse.csr_matrix((n_features, n_labels), dtype=np.float32)
+    stacked = sparse.vstack(parts, format="csr")
+    parts.clear()
+    by_feature = stacked.T.tocsr()
+    del stacked
+    labels = np.concatenate(order).astype(np.int32)[by_feature.indices]
+    by_feature = sparse.csr_matrix((by_feature.data, labels, by_feature.indptr), shape=(n_features, n_labels))
     by_feature.sort_indices()
     return by_feature

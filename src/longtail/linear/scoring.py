@@ -1,7 +1,12 @@
-"""Exact top-k of a sparse linear model, point by point, without a matrix of points x labels.
+"""Exact top-k of a sparse linear model without ever holding a matrix of points x labels.
 
-Weights are kept by feature: row f lists the labels that feature f speaks for or against. A point adds up the rows of
-its features in one buffer of L scores (one a thread), and its k best are picked from there.
+Two ways, with the same result up to rounding, for two situations:
+
+one by one   Weights by feature: row f lists the labels that feature f speaks for or against. A point adds up the rows
+             of its features in a buffer of L scores, and its k best are picked from there. Nothing to prepare.
+in blocks    For many points: the weights of BLOCK labels are spread out as a dense (features, BLOCK) tile, and every
+             point is scored against the whole tile in vector registers (`simd.block_dots`, as in training). A tile is
+             filled once for all points, which pays from some hundred points on and is then several times as fast.
 """
 
 from __future__ import annotations
@@ -14,41 +19,103 @@ from scipy import sparse
 from longtail.core import topk
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import in_threads, thread_count
+from longtail.linear.simd import BLOCK, block_dots
 
-_POINTS_AT_A_TIME = 256
+MANY_POINTS = 256  # from here on tiles pay
+_POINTS_AT_A_TIME = 64
+_TILES_AT_A_TIME = 8
 
 
-def top_of_linear(
-    X: sparse.csr_matrix,
-    by_feature: sparse.csr_matrix,
-    intercepts: NDArray[np.float32],
-    k: int,
-    *,
-    n_jobs: int | None = None,
-) -> Predictions:
-    """The k best labels of each row of X under scores X @ by_feature + intercepts."""
-    labels, scores = empty_top(X.shape[0], k)
-    x = (X.indptr, X.indices, X.data)
-    w = (by_feature.indptr, by_feature.indices, by_feature.data)
+class LinearScorer:
+    """A sparse linear model ready to rank labels: weights (features, labels) and an intercept a label."""
 
-    def work(first: int) -> None:
-        end = min(first + _POINTS_AT_A_TIME, X.shape[0])
-        _top_of_points(*x, *w, intercepts, first, end, labels, scores)
+    def __init__(self, by_feature: sparse.csr_matrix, intercepts: NDArray[np.float32]) -> None:
+        self.by_feature, self.intercepts = by_feature, intercepts
+        self._by_label: tuple[NDArray, ...] | None = None
 
-    starts = range(0, X.shape[0], _POINTS_AT_A_TIME)
-    for _ in in_threads(work, starts, n_jobs=min(thread_count(n_jobs), max(len(starts), 1))):
-        pass
-    return Predictions(labels, scores)
+    def top(self, X: sparse.csr_matrix, k: int, *, n_jobs: int | None = None) -> Predictions:
+        """The k best labels of each row of X, ties by the lower label id."""
+        if X.shape[0] < MANY_POINTS:
+            return self._one_by_one(X, k, n_jobs)
+        return self._in_blocks(X, k, n_jobs)
+
+    def _one_by_one(self, X: sparse.csr_matrix, k: int, n_jobs: int | None) -> Predictions:
+        labels, scores = empty_top(X.shape[0], k)
+        x, w = _arrays(X), _arrays(self.by_feature)
+
+        def work(first: int) -> None:
+            _top_of_points(x, w, self.intercepts, first, min(first + _POINTS_AT_A_TIME, X.shape[0]), labels, scores)
+
+        starts = range(0, X.shape[0], _POINTS_AT_A_TIME)
+        for _ in in_threads(work, starts, n_jobs=min(thread_count(n_jobs), max(len(starts), 1))):
+            pass
+        return Predictions(labels, scores)
+
+    def _in_blocks(self, X: sparse.csr_matrix, k: int, n_jobs: int | None) -> Predictions:
+        if self._by_label is None:
+            self._by_label = _arrays(self.by_feature.tocsc())
+        x, w = _arrays(X), self._by_label
+        span = BLOCK * _TILES_AT_A_TIME
+        labels, scores = empty_top(X.shape[0], k)
+
+        def work(first: int) -> tuple[NDArray, NDArray]:
+            part = empty_top(X.shape[0], k)
+            _top_of_tiles(x, w, self.intercepts, X.shape[1], first, min(first + span, self.intercepts.size), *part)
+            return part
+
+        # Parts come in the order of their labels, so that ties fall to the lower id whatever thread was faster.
+        for part in in_threads(work, range(0, self.intercepts.size, span), n_jobs=n_jobs):
+            _merge(*part, labels, scores)
+        return Predictions(labels, scores)
+
+
+def _arrays(matrix: sparse.csr_matrix) -> tuple[NDArray, ...]:
+    # Unsigned indices spare Numba the check for negative ones.
+    return matrix.indptr.astype(np.int64), matrix.indices.view(np.uint32), matrix.data
 
 
 @njit(cache=True, nogil=True)
-def _top_of_points(x_ptr, x_indices, x_data, w_ptr, w_indices, w_data, intercepts, first, end, labels, scores):
+def _top_of_points(x, w, intercepts, first, end, labels, scores):
+    x_ptr, x_indices, x_data = x
+    w_ptr, w_indices, w_data = w
     buffer = np.empty(intercepts.shape[0], np.float32)
     for i in range(first, end):
         buffer[:] = intercepts
         for p in range(x_ptr[i], x_ptr[i + 1]):
-            value, feature = x_data[p], x_indices[p]
+            value, feature = x_data[p], np.int64(x_indices[p])
             for q in range(w_ptr[feature], w_ptr[feature + 1]):
                 buffer[w_indices[q]] += value * w_data[q]
         for label in range(buffer.shape[0]):
             topk.offer(label, buffer[label], labels[i], scores[i])
+
+
+@njit(cache=True, nogil=True)
+def _top_of_tiles(x, w, intercepts, n_features, first, end, labels, scores):
+    x_ptr, x_indices, x_data = x
+    w_ptr, w_indices, w_data = w
+    tile = np.zeros((n_features, BLOCK), np.float32)
+    z = np.empty(BLOCK, np.float32)
+    for start in range(first, end, BLOCK):
+        width = min(BLOCK, end - start)
+        for lane in range(width):
+            for q in range(w_ptr[start + lane], w_ptr[start + lane + 1]):
+                tile[w_indices[q], lane] = w_data[q]
+        for i in range(labels.shape[0]):
+            block_dots(tile, x_indices, x_data, x_ptr[i], x_ptr[i + 1], z)
+            worst = scores[i, -1]
+            for lane in range(width):
+                score = z[lane] + intercepts[start + lane]
+                if score >= worst:
+                    topk.offer(start + lane, score, labels[i], scores[i])
+                    worst = scores[i, -1]
+        for lane in range(width):  # leave the tile empty for the next labels
+            for q in range(w_ptr[start + lane], w_ptr[start + lane + 1]):
+                tile[w_indices[q], lane] = 0
+
+
+@njit(cache=True, nogil=True)
+def _merge(labels, scores, into_labels, into_scores):
+    for i in range(labels.shape[0]):
+        for j in range(labels.shape[1]):
+            if labels[i, j] >= 0:
+                topk.offer(labels[i, j], scores[i, j], into_labels[i], into_scores[i])

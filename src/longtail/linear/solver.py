@@ -24,6 +24,9 @@ from longtail.linear.simd import BLOCK
 
 logger = logging.getLogger(__name__)
 
+# What float32 can square, divide by and add up without overflow; far beyond what any sensible problem has.
+_LARGEST_COST, _LARGEST_NORM = 1e20, 1e20
+
 LOSSES = {"squared_hinge": kernels.SQUARED_HINGE, "hinge": kernels.HINGE, "logistic": kernels.LOGISTIC}
 
 
@@ -116,13 +119,13 @@ class Problem:
             a[duals.indices, lanes] = duals.data
             if options.loss != "squared_hinge":  # a dual variable of the other losses is at most its cost
                 _clip_to_costs(a, members, costs, self.point_weights)
-            _weights_of_duals(self.X, members, a, W)
+            kernels.weights_of_duals(self.X, members, a, W)
         live = np.zeros(BLOCK, np.float32)
         live[: labels.size] = 1
         gaps = np.zeros(BLOCK, np.float64)
         passes = kernels.solve_block(
             LOSSES[options.loss], self.X, self.norms, self.point_weights, members, costs, a, W, live,
-            options.tol, options.max_passes, seed, gaps,
+            float(options.tol), options.max_passes, seed, gaps,
         )  # fmt: skip
         return Solved(W, a, gaps, np.asarray(passes, np.int64))
 
@@ -155,6 +158,8 @@ class BlockSolver:
             X.shape[1] + (options.bias != 0),
             point_weights=None if point_weights is None else np.asarray(point_weights, np.float32)[self.order],
         )
+        self._check_norms()
+        self._check_costs(np.diff(by_label.indptr) > 0)
 
     def train(self, labels: NDArray[np.intp], *, duals: sparse.csr_matrix | None = None) -> TrainedBlock:
         """Train these labels (at most BLOCK of them), from zero or from given dual variables (labels, points)."""
@@ -164,7 +169,7 @@ class BlockSolver:
             duals = sparse.csr_matrix((duals.data, positions[duals.indices], duals.indptr), shape=duals.shape)
         solved = self._problem.solve(labels, options, self.seed + int(labels[0]) + 1, duals=duals)
         W = solved.W
-        self._check_finite(W, labels)
+        self._check_finite(solved, labels)
         intercepts = W[-1, : labels.size] * np.float32(options.bias) if options.bias else np.zeros(labels.size)
         return TrainedBlock(
             _pruned(W[: self.n_features], labels.size, options.prune),
@@ -179,8 +184,30 @@ class BlockSolver:
         shape = (n_labels, self.n_points)
         return sparse.csr_matrix((a[points, lanes], (lanes, self.order[points])), shape=shape)
 
-    def _check_finite(self, W: NDArray[np.float32], labels: NDArray[np.intp]) -> None:
-        bad = ~np.isfinite(W[:, : labels.size]).all(axis=0)
+    def _check_norms(self) -> None:
+        norms = self._problem.norms
+        if norms.size and not norms.max() <= _LARGEST_NORM:  # also when it is not a number
+            point = self.order[int(np.argmax(norms))]
+            raise DataError(
+                f"the features of point {point} (with the bias) have the squared length {norms.max():g}, more than "
+                f"{_LARGEST_NORM:g}; scale rows to unit length, and use a bias of about 1"
+            )
+
+    def _check_costs(self, trained: NDArray[np.bool_]) -> None:
+        """C times label weight times point weight must be a positive number that float32 can work with."""
+        C, costs, weights = self.options.C, self._problem.costs, self._problem.point_weights.astype(np.float64)
+        least, most = np.minimum(costs, C) * weights.min(initial=1), np.maximum(costs, C) * weights.max(initial=1)
+        bad = trained & ~((least >= 1 / _LARGEST_COST) & (most <= _LARGEST_COST))
+        if bad.any():
+            label = int(np.flatnonzero(bad)[0])
+            raise TrainingError(
+                f"the loss of label {label} is weighted from {least[label]:g} to {most[label]:g} (C is {C:g}, the "
+                f"weight of its positives {costs[label] / C:g}, point weights {weights.min(initial=1):g} to "
+                f"{weights.max(initial=1):g}); training needs {1 / _LARGEST_COST:g} to {_LARGEST_COST:g}"
+            )
+
+    def _check_finite(self, solved: Solved, labels: NDArray[np.intp]) -> None:
+        bad = ~(np.isfinite(solved.W).all(axis=0) & np.isfinite(solved.gaps))[: labels.size]
         if bad.any():
             raise TrainingError(
                 f"the weights of label {labels[bad][0]} overflowed; use a smaller C (it is {self.options.C}), "
@@ -201,11 +228,12 @@ def train_blocks(
     def work(number: int) -> TrainedBlock:
         labels, checkpoint = blocks[number], run.checkpoint
         saved = checkpoint.get(f"block-{number:06d}") if checkpoint else None
-        if saved is not None:
+        # Blocks come from similarities in floating point: another machine may cut them differently.
+        if saved is not None and np.array_equal(saved["labels"], labels):
             return TrainedBlock.from_arrays(saved)
         trained = solver.train(labels, duals=None if duals is None else duals[labels])
         if checkpoint:
-            checkpoint.put(f"block-{number:06d}", trained.to_arrays())
+            checkpoint.put(f"block-{number:06d}", trained.to_arrays() | {"labels": labels})
         return trained
 
     run.progress.start("training labels", sum(block.size for block in blocks))
@@ -222,24 +250,22 @@ def train_blocks(
         )  # fmt: skip
 
 
-def label_blocks(counts: NDArray[np.int64]) -> list[NDArray[np.intp]]:
-    """Labels that have points, most frequent first, cut into blocks: labels of one block need about as many passes
-    and have as many unsettled points, and the longest blocks start first."""
-    order = np.argsort(-counts, kind="stable")
-    order = order[counts[order] > 0]
-    return [order[first : first + BLOCK] for first in range(0, order.size, BLOCK)]
-
-
 def check_point_weights(weights: object, n_points: int) -> NDArray[np.float32] | None:
     """Weights of points as float32, all above zero."""
     if weights is None:
         return None
-    array = np.asarray(weights, dtype=np.float32)
+    try:
+        array = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError("sample_weight must be one number a point") from error
     if array.shape != (n_points,):
         raise DataError(f"sample_weight has shape {array.shape}, but there are {n_points} points")
-    if not (np.isfinite(array).all() and (array > 0).all()):
-        raise DataError("sample_weight must hold finite numbers greater than 0; leave points out of X instead of 0")
-    return array
+    if not ((array >= 1 / _LARGEST_COST) & (array <= _LARGEST_COST)).all():
+        raise DataError(
+            f"sample_weight must hold numbers greater than 0, from {1 / _LARGEST_COST:g} to {_LARGEST_COST:g}; "
+            "leave points out of X instead of 0"
+        )
+    return array.astype(np.float32)
 
 
 def _permuted_with_bias(X: sparse.csr_matrix, order: NDArray[np.intp], bias: float) -> tuple[NDArray, ...]:
@@ -303,21 +329,8 @@ def _clip_to_costs(a, members, costs, weights):
             a[i, b] = min(a[i, b], limit[b])
 
 
-@njit(cache=True, nogil=True)
-def _weights_of_duals(X, members, a, W):
-    """W = sum of a_i y_i x_i, for a warm start."""
-    indptr, indices, data = X
-    ptr, lanes = members
-    for i in range(a.shape[0]):
-        step = -a[i]
-        for q in range(ptr[i], ptr[i + 1]):
-            step[lanes[q]] = a[i, lanes[q]]
-        if np.any(step != 0):
-            for p in range(indptr[i], indptr[i + 1]):
-                W[indices[p]] += data[p] * step
-
-
 def _pruned(W: NDArray[np.float32], n_labels: int, threshold: float) -> sparse.csr_matrix:
+    threshold = min(threshold, float(np.finfo(np.float32).max))
     indptr, indices, data = _prune_kernel(W, n_labels, np.float32(threshold))
     return sparse.csr_matrix((data, indices, indptr), shape=(n_labels, W.shape[0]), copy=False)
 
