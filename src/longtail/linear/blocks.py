@@ -45,12 +45,11 @@ def label_vectors(X: sparse.csr_matrix, Y: sparse.csr_matrix, rng: np.random.Gen
         vectors += Y[points].T @ projected
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
     vectors -= np.outer(counts, total / X.shape[0]).astype(np.float32)
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, np.float32(1e-12)), np.float32)
 
 
-def _halved(
-    labels: NDArray[np.intp], vectors: NDArray[np.float32], rng: np.random.Generator
-) -> list[NDArray[np.intp]]:
+def _halved(labels: NDArray[np.intp], vectors: NDArray[np.float32], rng: np.random.Generator) -> list[NDArray[np.intp]]:
     """Halve by balanced spherical 2-means until a part fits a block; all blocks but one of a stratum are full."""
     if labels.size <= BLOCK:
         return [labels]
