@@ -1,0 +1,111 @@
+"""Whole trees: how they are grown, joined, kept, and read by the prediction kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import longtail
+from longtail.core.predictions import Predictions
+from longtail.trees.instance.descend import top_of_forest
+from longtail.trees.instance.forest import Forest
+from longtail.trees.instance.grow import Grower, GrowOptions
+from longtail.trees.instance.tail import Centres
+from trees.instance.plain import leaf_of, mean_of_leaves, ranked_anew
+
+
+@pytest.fixture(scope="module")
+def data():
+    return longtail.make_longtail(400, 300, 40, n_test_points=30, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def grower(data):
+    weights = np.linspace(1, 4, data.train.n_labels)
+    return Grower(data.train.X, data.train.Y, GrowOptions(C=4.0), label_weights=weights, seed=5)
+
+
+@pytest.fixture(scope="module")
+def forest(grower):
+    return Forest.joined([grower.grow(number) for number in range(3)])
+
+
+def test_every_leaf_holds_the_labels_of_the_points_that_reach_it(data, grower):
+    tree = grower.grow(0)
+    X, Y = data.train.X.toarray(), data.train.Y.toarray()
+    reached = np.array([leaf_of(tree, 0, x) for x in X])
+    leaves = np.flatnonzero(tree.children[:, 0] < 0)
+    np.testing.assert_array_equal(np.unique(reached), leaves)
+    assert leaves.size > 20
+    sizes = np.bincount(reached)[leaves]
+    assert np.median(sizes) <= 10
+    for leaf in leaves:
+        mean = Y[reached == leaf].mean(axis=0) * np.linspace(1, 4, data.train.n_labels)
+        np.testing.assert_allclose(tree.leaves[[leaf]].toarray()[0], mean, rtol=1e-5)
+        assert tree.hyperplanes[[leaf]].nnz == 0
+    inner = np.flatnonzero(tree.children[:, 0] >= 0)
+    assert all(tree.leaves[[node]].nnz == 0 for node in inner)
+
+
+def test_every_node_but_the_root_is_a_child_once(forest):
+    children = np.sort(forest.children[forest.children >= 0])
+    np.testing.assert_array_equal(np.sort(np.concatenate([children, forest.roots])), np.arange(forest.n_nodes))
+
+
+def test_trees_differ_by_number_and_by_seed_only(data, grower):
+    again = Grower(data.train.X, data.train.Y, grower.options, label_weights=np.linspace(1, 4, 40), seed=5)
+    other = Grower(data.train.X, data.train.Y, grower.options, label_weights=np.linspace(1, 4, 40), seed=6)
+    one = grower.grow(1)
+    assert (one.hyperplanes != again.grow(1).hyperplanes).nnz == 0
+    for different in (grower.grow(2), other.grow(1)):
+        assert different.n_nodes != one.n_nodes or (different.hyperplanes != one.hyperplanes).nnz
+
+
+def test_a_forest_survives_its_state(forest):
+    for copy in (
+        Forest.from_state(forest.to_state()),
+        Forest.from_arrays(forest.to_state().arrays, forest.hyperplanes.shape[1], forest.leaves.shape[1]),
+    ):
+        np.testing.assert_array_equal(copy.children, forest.children)
+        np.testing.assert_array_equal(copy.roots, forest.roots)
+        np.testing.assert_array_equal(copy.intercepts, forest.intercepts)
+        assert copy.hyperplanes.shape == forest.hyperplanes.shape
+        assert (copy.hyperplanes != forest.hyperplanes).nnz == 0
+        assert (copy.leaves != forest.leaves).nnz == 0
+
+
+def test_prediction_is_the_mean_of_the_leaves(data, forest):
+    found = top_of_forest(data.test.X, forest, 10, n_jobs=1)
+    shares = mean_of_leaves(forest, data.test.X.toarray())
+    for labels, scores, share in zip(found.labels, found.scores, shares, strict=True):
+        expected = np.lexsort((np.arange(40), -share.astype(np.float32)))
+        n = min(10, np.count_nonzero(share))
+        assert (labels[:n] >= 0).all()
+        assert (labels[n:] == -1).all()
+        np.testing.assert_allclose(scores[:n], share[expected[:n]], rtol=1e-5)
+        np.testing.assert_allclose(share[labels[:n]], scores[:n], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("alpha", "gamma"), [(0.8, 30.0), (0.3, 5.0), (0.0, 30.0)])
+def test_tail_classifiers_rank_by_the_formula_of_the_paper(data, forest, alpha, gamma):
+    X, Y = data.train.X.toarray(), data.train.Y.toarray()
+    centres = Centres.of(data.train.X, data.train.Y)
+    found = top_of_forest(data.test.X, forest, 8, centres=centres, alpha=alpha, gamma=gamma)
+    shares = mean_of_leaves(forest, data.test.X.toarray())
+    for row, x in enumerate(data.test.X.toarray()):
+        scores = ranked_anew(shares[row], X.astype(np.float64), Y, x.astype(np.float64), alpha, gamma)
+        best = np.sort(scores)[::-1][:8]
+        kept = found.labels[row] >= 0
+        np.testing.assert_allclose(found.scores[row][kept], best[np.isfinite(best)], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(scores[found.labels[row][kept]], found.scores[row][kept], rtol=1e-4, atol=1e-4)
+
+
+def test_one_tree_with_a_single_leaf(data):
+    options = GrowOptions(max_leaf=1000, labels_per_leaf=3)
+    tree = Grower(data.train.X, data.train.Y, options, label_weights=np.ones(40), seed=0).grow(0)
+    assert tree.n_nodes == 1
+    counts = data.train.label_counts
+    by_count = np.lexsort((np.arange(40), -counts))[:3]
+    found: Predictions = top_of_forest(data.test.X, tree, 5)
+    assert (found.labels == [*by_count, -1, -1]).all()
+    np.testing.assert_allclose(found.scores[:, 0], counts[by_count[0]] / 400, rtol=1e-6)

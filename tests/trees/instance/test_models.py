@@ -1,0 +1,179 @@
+"""FastXML, PfastXML and PfastreXML beyond the contract: how they relate, what they refuse, how they go on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import longtail
+from longtail import FastXML, PfastreXML, PfastXML, PropensityModel
+from longtail.core.run import Checkpoint, Run
+from longtail.errors import OutputError, ParameterError
+from longtail.metrics import Matches, score
+
+MODELS = [FastXML, PfastXML, PfastreXML]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return longtail.make_longtail(1500, 1000, 150, n_test_points=500, random_state=1)
+
+
+def fitted(cls, data, **parameters):
+    return cls(n_trees=10, C=3.0, **parameters).fit(data.train.X, data.train.Y)
+
+
+def assert_same(one, other):
+    np.testing.assert_array_equal(one.labels, other.labels)
+    np.testing.assert_array_equal(one.scores, other.scores)
+
+
+# --- how they relate -------------------------------------------------------------------------------------------------
+
+
+def test_pfastxml_without_missing_labels_is_fastxml(data):
+    assert_same(
+        fitted(PfastXML, data, propensity=None).predict(data.test.X, k=10),
+        fitted(FastXML, data).predict(data.test.X, k=10),
+    )
+
+
+def test_pfastrexml_with_alpha_1_ranks_as_pfastxml(data):
+    model = fitted(PfastreXML, data, alpha=1.0)
+    plain, ranked = fitted(PfastXML, data).predict(data.test.X), model.predict(data.test.X)
+    assert (plain.labels == ranked.labels).mean() > 0.995  # logarithms may round two scores to a tie
+    np.testing.assert_allclose(np.log(plain.scores), ranked.scores, atol=1e-5)
+    model.set_params(alpha=0.5)
+    assert (model.predict(data.test.X).labels != ranked.labels).any(), "alpha may be changed after fitting"
+
+
+def test_propensities_in_any_form_are_the_same(data):
+    counts, n = data.train.label_counts, data.train.n_points
+    expected = fitted(PfastXML, data).predict(data.test.X)
+    for form in ((0.55, 1.5), "default", PropensityModel().propensities(counts, n)):
+        assert_same(fitted(PfastXML, data, propensity=form).predict(data.test.X), expected)
+    other = fitted(PfastXML, data, propensity=(0.2, 1.5)).predict(data.test.X)
+    assert (other.labels != expected.labels).any()
+
+
+def test_propensities_bring_rare_labels_up(data):
+    counts, n = data.train.label_counts, data.train.n_points
+    inverse = PropensityModel().inverse(counts, n)
+    found = {}
+    for cls in MODELS:
+        matches = Matches.of(fitted(cls, data).predict(data.test.X), data.test.Y, inverse_propensities=inverse)
+        found[cls] = score(matches, "PSP@3"), score(matches, "coverage@5")
+    for better in (PfastXML, PfastreXML):
+        assert found[better][0] > found[FastXML][0]
+        assert found[better][1] > found[FastXML][1]
+
+
+def test_the_trees_learn(data):
+    popular = longtail.Popularity().fit(data.train.X, data.train.Y).predict(data.test.X)
+    precision = score(Matches.of(fitted(FastXML, data).predict(data.test.X), data.test.Y), "P@1")
+    assert precision > 1.5 * score(Matches.of(popular, data.test.Y), "P@1")
+
+
+# --- data that cannot be divided -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", MODELS)
+def test_identical_points_give_one_leaf(cls):
+    X = sparse.csr_matrix(np.tile([0.6, 0.8, 0], (50, 1)))
+    Y = np.zeros((50, 4))
+    Y[:30, 2] = Y[:20, 1] = 1
+    model = cls(n_trees=3, propensity=None).fit(X, Y) if cls is not FastXML else cls(n_trees=3).fit(X, Y)
+    assert model.forest_.n_nodes == 3
+    predictions = model.predict(X[:2], k=4)
+    assert predictions.labels.tolist() == [[2, 1, -1, -1]] * 2
+    if cls is not PfastreXML:
+        np.testing.assert_allclose(predictions.scores[:, :2], [[0.6, 0.4]] * 2)
+
+
+@pytest.mark.parametrize("cls", MODELS)
+def test_labels_never_seen_are_never_predicted(cls, data):
+    Y = data.train.Y.tolil()
+    Y[:, 7] = 0
+    model = cls(n_trees=3).fit(data.train.X, Y.tocsr())
+    assert not (model.predict(data.test.X, k=150).labels == 7).any()
+
+
+@pytest.mark.parametrize("cls", MODELS)
+def test_no_labels_at_all_give_no_predictions(cls):
+    model = cls(n_trees=2).fit(np.eye(30), np.zeros((30, 3)))
+    assert (model.predict(np.eye(30), k=2).labels == -1).all()
+
+
+@pytest.mark.parametrize("cls", MODELS)
+def test_a_single_point(cls):
+    model = cls(n_trees=2).fit(np.eye(1), np.ones((1, 1)))
+    assert model.predict(np.eye(1), k=1).labels.tolist() == [[0]]
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1, 1.5, np.nan])
+def test_propensities_outside_of_0_to_1_are_refused(value):
+    p = np.full(4, 0.5)
+    p[2] = value
+    with pytest.raises(ParameterError, match="propensity of label 2"):
+        PfastXML(propensity=p).fit(np.eye(4), np.eye(4))
+
+
+def test_propensities_of_other_labels_are_refused():
+    with pytest.raises(ParameterError, match="4 labels"):
+        PfastreXML(propensity=[0.5, 0.5]).fit(np.eye(4), np.eye(4))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"n_trees": 0}, {"max_leaf": 0}, {"labels_per_leaf": 1.5}, {"C": 0}, {"bias": -1}, {"random_state": -1},
+     {"alpha": 1.1}, {"alpha": -0.1}, {"gamma": float("inf")}, {"n_jobs": 0}],
+)  # fmt: skip
+def test_parameters_that_make_no_sense_are_refused(parameters):
+    (name,) = parameters
+    with pytest.raises(ParameterError, match=name):
+        PfastreXML(**parameters).fit(np.eye(4), np.eye(4))
+
+
+# --- long runs -------------------------------------------------------------------------------------------------------
+
+
+class Counting:
+    def __init__(self):
+        self.events = []
+
+    def start(self, task, total):
+        self.events.append((task, total))
+
+    def advance(self, amount=1):
+        self.events.append(amount)
+
+    def finish(self):
+        self.events.append("done")
+
+
+def test_progress_counts_trees(data):
+    progress = Counting()
+    FastXML(n_trees=3).fit(data.train.X[:100], data.train.Y[:100], run=Run(progress=progress))
+    assert progress.events == [("growing trees", 3), 1, 1, 1, "done"]
+
+
+@pytest.mark.parametrize("cls", MODELS)
+def test_a_training_goes_on_where_it_was(cls, data, tmp_path):
+    X, Y = data.train.X[:300], data.train.Y[:300]
+    whole = cls(n_trees=4).fit(X, Y).predict(data.test.X)
+    folder = tmp_path / "parts"
+    cls(n_trees=4).fit(X, Y, run=Run(checkpoint=Checkpoint(folder, resume=False)))
+    parts = sorted(folder.glob("tree-*.safetensors"))
+    assert len(parts) == 4
+    kept = {part: part.stat().st_mtime_ns for part in parts[::2]}
+    for part in parts[1::2]:
+        part.unlink()
+    resumed = cls(n_trees=4, n_jobs=1).fit(X, Y, run=Run(checkpoint=Checkpoint(folder, resume=True)))
+    assert_same(resumed.predict(data.test.X), whole)
+    assert {part: part.stat().st_mtime_ns for part in kept} == kept, "finished trees are not grown again"
+    with pytest.raises(OutputError, match="other data, parameters"):
+        cls(n_trees=4, max_leaf=20).fit(X, Y, run=Run(checkpoint=Checkpoint(folder, resume=True)))
