@@ -128,11 +128,14 @@ def thread_count(n_jobs: int | None) -> int:
     return int(n_jobs)
 
 
-def in_threads(work: Callable[[Item], Result], items: Iterable[Item], *, n_jobs: int | None = None) -> Iterator[Result]:
+def in_threads(
+    work: Callable[[Item], Result], items: Iterable[Item], *, n_jobs: int | None = None, ahead: int | None = None
+) -> Iterator[Result]:
     """Results of `work(item)` in the order of the items, computed by threads (kernels release the GIL).
 
-    At most twice as many items are under way as there are threads, so results do not pile up; an interrupt or an
-    error waits for the items under way and drops the rest.
+    At most `ahead` items are under way or waiting to be taken, twice as many as there are threads if not given, so
+    results do not pile up; give more where items differ much in size. An interrupt or an error waits for the items
+    that run and drops the rest.
     """
     threads = thread_count(n_jobs)
     remaining = iter(items)
@@ -140,7 +143,7 @@ def in_threads(work: Callable[[Item], Result], items: Iterable[Item], *, n_jobs:
         yield from map(work, remaining)
         return
     with ThreadPoolExecutor(threads) as pool:
-        queue: list[Future[Result]] = [pool.submit(work, item) for item in islice(remaining, 2 * threads)]
+        queue: list[Future[Result]] = [pool.submit(work, item) for item in islice(remaining, ahead or 2 * threads)]
         try:
             while queue:
                 wait(queue[:1], return_when=FIRST_COMPLETED)

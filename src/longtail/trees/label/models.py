@@ -152,7 +152,8 @@ class LabelTreeModel(Estimator):
         trainer = NodeTrainer(X, Y, tree, options, resolve_weighting(self.weighting), seed)
         run.progress.start(f"training tree {number + 1}", tree.n_nodes)
         nodes = []
-        for node in in_threads(trainer.train, range(tree.n_nodes), n_jobs=self.n_jobs):
+        # The root and its children take longest; the others must not wait for them.
+        for node in in_threads(trainer.train, range(tree.n_nodes), n_jobs=self.n_jobs, ahead=tree.n_nodes):
             nodes.append(node)
             run.progress.advance()
         run.progress.finish()

@@ -65,7 +65,8 @@ def _search_tree(x_start, x_features, x_values, first, end, n_features, tree, be
 
     Level by level; the points that stand at a node are worked on together.
     """
-    child_start, child, _, row_start, features = tree[:5]
+    child_start, child, _, _, row_start, features = tree[:6]
+    rows = np.empty(np.max(x_start[first + 1 : end + 1] - x_start[first:end]), np.int64)
     n, n_nodes = end - first, child_start.shape[0] - 1
     at, at_score = np.full((n, beam), -1, np.int32), np.full((n, beam), -np.inf, np.float32)
     at[:, 0], at_score[:, 0] = 0, 0
@@ -86,7 +87,7 @@ def _search_tree(x_start, x_features, x_values, first, end, n_features, tree, be
                     table[features[r]] = r - low + 1
             for q in range(starts[j], starts[j + 1]):
                 i, slot = who[q] // beam, who[q] % beam
-                _margins(x_start, x_features, x_values, first + i, tree, v, table, with_table, margins)
+                _margins(x_start, x_features, x_values, first + i, tree, v, table, with_table, rows, margins)
                 for c in range(child_start[v + 1] - child_start[v]):
                     short = max(_ONE - margins[c], _ZERO)
                     score = at_score[i, slot] - short * short
@@ -141,36 +142,61 @@ def _worth_a_table(x_start, points, n_rows, possible):
     return _SEARCH_COST * lookups > n_rows
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _margins(x_start, x_features, x_values, i, tree, v, table, with_table, margins):
-    """w.x + b of every child of node v."""
-    child_start, _, bias, row_start, features, entry_start, entry_child, values = tree
-    for c in range(child_start[v + 1] - child_start[v]):
-        margins[c] = bias[child_start[v] + c]
-    low, high = row_start[v], row_start[v + 1]
-    base = low
-    for p in range(x_start[i], x_start[i + 1]):
-        if with_table:
-            row = table[x_features[p]]
-            if row == 0:
-                continue
-            row += base - 1
-        else:
-            top = high  # both lists rise, so the search goes on from where the last feature was found
-            while low < top:
-                middle = (low + top) >> 1
-                if features[middle] < x_features[p]:
-                    low = middle + 1
-                else:
-                    top = middle
-            if low == high:
-                break
-            if features[low] != x_features[p]:
-                continue
-            row = low
-        x = x_values[p]
-        for e in range(entry_start[row], entry_start[row + 1]):
-            margins[entry_child[e]] += x * values[e]
+@njit(cache=True, nogil=True)
+def _margins(x_start, x_features, x_values, i, tree, v, table, with_table, rows, margins):
+    """w.x + b of every child of node v; `rows` is room for the places of a point's features among the node's."""
+    child_start, _, bias, scale, row_start, features, is_dense, first_value, dense_values = tree[:9]
+    first_offset, offsets, sparse_children, sparse_values = tree[9:]
+    n_children, start = child_start[v + 1] - child_start[v], x_start[i]
+    length = x_start[i + 1] - start
+    if with_table:
+        for p in range(length):
+            rows[p] = table[np.uint32(x_features[start + p])] - 1
+    else:
+        _find(x_features[start : start + length], features[row_start[v] : row_start[v + 1]], rows)
+    for c in range(n_children):
+        margins[c] = 0
+    base = first_value[v]
+    if is_dense[v] and n_children == 2:  # half of all visits in a binary tree: both sums stay in registers
+        left, right = _ZERO, _ZERO
+        for p in range(length):
+            # Without a branch: whether a feature is among the node's cannot be foreseen.
+            x = x_values[start + p] if rows[p] >= 0 else _ZERO
+            at = base + 2 * max(rows[p], 0)
+            left += x * np.float32(dense_values[np.uint64(at)])
+            right += x * np.float32(dense_values[np.uint64(at + 1)])
+        margins[0], margins[1] = left, right
+    elif is_dense[v]:
+        for p in range(length):
+            if rows[p] >= 0:
+                at = base + rows[p] * n_children
+                for c in range(n_children):
+                    margins[c] += x_values[start + p] * np.float32(dense_values[np.uint64(at + c)])
+    else:
+        for p in range(length):
+            if rows[p] >= 0:
+                row = np.uint64(first_offset[v] + rows[p])
+                x = x_values[start + p]
+                for e in range(np.uint64(base + offsets[row]), np.uint64(base + offsets[row + np.uint64(1)])):
+                    margins[sparse_children[e]] += x * np.float32(sparse_values[e])
+    for c in range(n_children):
+        margins[c] = margins[c] * scale[child_start[v] + c] + bias[child_start[v] + c]
+
+
+@njit(cache=True, nogil=True)
+def _find(wanted, features, rows):
+    """Where each of `wanted` (rising) stands in `features` (rising), -1 for those that do not."""
+    n = features.shape[0]
+    low = 0
+    for p in range(wanted.shape[0]):
+        left = n - low
+        while left > 1:  # the comparison moves `low` without a branch
+            half = left >> 1
+            low += half if features[np.uint64(low + half - 1)] < wanted[p] else 0
+            left -= half
+        if left == 1 and features[np.uint64(low)] < wanted[p]:
+            low += 1
+        rows[p] = low if low < n and features[np.uint64(low)] == wanted[p] else -1
 
 
 @njit(cache=True, nogil=True)

@@ -32,13 +32,13 @@ class LabelTree:
         return int(self.child_start.size - 1)
 
 
-def depth_of(child_start: NDArray[np.int64], child: Ints) -> int:
-    """Nodes on the longest path from the root to a label."""
-    depths = np.ones(child_start.size - 1, np.int64)
-    for node, (first, end) in enumerate(pairwise(child_start.tolist())):
+def levels_of(child_start: NDArray[np.int64], child: Ints) -> Ints:
+    """The level of each node: 0 for the root."""
+    levels = np.zeros(child_start.size - 1, np.int32)
+    for node, (first, end) in enumerate(pairwise(child_start.tolist())):  # parents come before their children
         nodes = -1 - child[first:end]
-        depths[nodes[nodes >= 0]] = depths[node] + 1
-    return int(depths.max())
+        levels[nodes[nodes >= 0]] = levels[node] + 1
+    return levels
 
 
 Groups = list[Ints]

@@ -3,55 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longtail.trees.label.nodes import TrainedNode
-from longtail.trees.label.tree import LabelTree, depth_of
+from longtail.trees.label.tree import LabelTree, levels_of
+
+_LARGEST = np.iinfo(np.int16).max
 
 
 @dataclass(frozen=True, eq=False)
 class TreeModel:
     """A label tree with its weights, as flat arrays; node and edge numbers are those of `LabelTree`.
 
-    The features of node v are rows `row_start[v]` to `row_start[v + 1]`: `features` (rising within a node); the weights
-    of row r are entries `entry_start[r]` to `entry_start[r + 1]`: `entry_child` (counted within the node) and `values`.
+    The features of node v are rows `row_start[v]` to `row_start[v + 1]` of `features`, rising within a node. A node
+    keeps its weights in the form that takes less room, `is_dense[v]`, from `first_value[v]` on:
+    dense: row by row one of `dense_values` for every child;
+    sparse: row r (counted within the node) has the entries `offsets[first_offset[v] + r]` to the next, of
+    `sparse_children` (counted within the node) and `sparse_values`.
+    Weights are in units of `scale` of their edge: sixteen bits are finer than what training to a duality gap leaves
+    undecided.
     """
 
     child_start: NDArray[np.int64]
     child: NDArray[np.int32]
     bias: NDArray[np.float32]
+    scale: NDArray[np.float32]
     row_start: NDArray[np.int64]
     features: NDArray[np.int32]
-    entry_start: NDArray[np.unsignedinteger[Any]]
-    entry_child: NDArray[np.unsignedinteger[Any]]
-    values: NDArray[np.float32]
+    is_dense: NDArray[np.bool_]
+    first_value: NDArray[np.int64]
+    dense_values: NDArray[np.int16]
+    first_offset: NDArray[np.int64]
+    offsets: NDArray[np.uint32]
+    sparse_children: NDArray[np.unsignedinteger[Any]]
+    sparse_values: NDArray[np.int16]
+    _most: dict[int, int] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            object.__setattr__(self, field.name, read_only(getattr(self, field.name)))
+        for name, array in self.to_arrays().items():
+            object.__setattr__(self, name, read_only(array))
 
     @classmethod
     def of(cls, tree: LabelTree, nodes: Sequence[TrainedNode]) -> TreeModel:
-        most = int(np.diff(tree.child_start).max())
+        n_children = np.diff(tree.child_start)
+        most = int(n_children.max())
         child_type = np.uint8 if most <= 1 << 8 else np.uint16 if most <= 1 << 16 else np.uint32
-        n_entries = sum(node.values.size for node in nodes)
-        starts, before = [np.zeros(1, np.int64)], 0
-        for node in nodes:
-            starts.append(before + node.starts[1:])
-            before += node.values.size
+        n_rows = np.asarray([node.features.size for node in nodes])
+        n_entries = np.asarray([node.values.size for node in nodes])
+        sparse_bytes = 4 * (n_rows + 1) + (2 + np.dtype(child_type).itemsize) * n_entries
+        is_dense = 2 * n_rows * n_children <= sparse_bytes
+        scales, values = zip(*(_in_sixteen_bits(node) for node in nodes), strict=True)
+        dense = [_dense(node, v) for node, v, yes in zip(nodes, values, is_dense, strict=True) if yes]
+        loose = [(node, v) for node, v, yes in zip(nodes, values, is_dense, strict=True) if not yes]
         return cls(
             tree.child_start,
             tree.child,
             np.concatenate([node.bias for node in nodes]),
-            np.concatenate([[0], np.cumsum([node.features.size for node in nodes])]).astype(np.int64),
+            np.concatenate(scales),
+            _starts(n_rows),
             np.concatenate([node.features for node in nodes]),
-            np.concatenate(starts).astype(np.uint32 if n_entries < 1 << 32 else np.uint64),
-            np.concatenate([node.children for node in nodes]).astype(child_type),
-            np.concatenate([node.values for node in nodes]),
+            is_dense,
+            np.where(is_dense, _starts(is_dense * n_rows * n_children)[:-1], _starts(~is_dense * n_entries)[:-1]),
+            _joined(dense, np.int16),
+            _starts(~is_dense * (n_rows + 1))[:-1],
+            _joined([node.starts for node, _ in loose], np.uint32),
+            _joined([node.children for node, _ in loose], child_type),
+            _joined([v for _, v in loose], np.int16),
         )
 
     @property
@@ -60,16 +81,41 @@ class TreeModel:
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """All arrays in the order of the fields, as the kernels take them."""
-        return tuple(getattr(self, field.name) for field in fields(self))
+        return tuple(self.to_arrays().values())
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {part.name: getattr(self, part.name) for part in fields(self) if part.init}
 
     def most_candidates(self, beam: int) -> int:
-        """Labels that a search can come across at most: those of the largest nodes that fit into its beams."""
-        is_label = np.concatenate([[0], np.cumsum(self.child >= 0)])
-        labels_of_node = np.sort(np.diff(is_label[self.child_start]))[::-1]
-        return int(labels_of_node[: beam * depth_of(self.child_start, self.child)].sum())
+        """Labels that a search can come across at most: on each level those of the largest nodes in its beam."""
+        if beam not in self._most:
+            levels = levels_of(self.child_start, self.child)
+            n_labels = np.diff(np.concatenate([[0], np.cumsum(self.child >= 0)])[self.child_start])
+            by_level = (np.sort(n_labels[levels == level])[::-1] for level in range(int(levels.max()) + 1))
+            self._most[beam] = sum(int(sizes[:beam].sum()) for sizes in by_level)
+        return self._most[beam]
+
+
+def _in_sixteen_bits(node: TrainedNode) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
+    """The unit of each child, such that its largest weight just fits, and the weights in these units."""
+    largest = np.zeros(node.bias.size, np.float32)
+    np.maximum.at(largest, node.children, np.abs(node.values))
+    scale = np.maximum(largest, np.float32(1e-30)) / np.float32(_LARGEST)
+    return scale, np.rint(node.values / scale[node.children]).astype(np.int16)
+
+
+def _dense(node: TrainedNode, values: NDArray[np.int16]) -> NDArray[np.int16]:
+    table = np.zeros((node.features.size, node.bias.size), np.int16)
+    table[np.repeat(np.arange(node.features.size), np.diff(node.starts)), node.children] = values
+    return table.ravel()
+
+
+def _starts(sizes: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _joined(parts: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
+    return np.concatenate([np.empty(0, dtype), *(part.astype(dtype) for part in parts)])
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
