@@ -1,4 +1,4 @@
-"""Systems side by side: the same files, one after the other, each in a process (and, for peers, a Python) of its own."""
+"""Systems side by side: the same files, one after the other, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 from longtail.bench.prepare import prepared
@@ -44,7 +45,7 @@ def run(python: str, worker: str, folder: Path, *arguments: str) -> dict[str, fl
     """Times, size and peak memory of one system; its ranking lies in the folder afterwards."""
     command = [python, str(HERE / f"{worker}_worker.py"), str(folder), *arguments]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # /proc gives the peak of this child alone; RUSAGE_CHILDREN would keep the largest of all children so far.
+    # wait4 gives the peak of this child alone; RUSAGE_CHILDREN would keep the largest of all children so far.
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONWARNINGS": "ignore"})
     assert child.stdout is not None
     lines = child.stdout.read().strip().splitlines()
@@ -58,16 +59,10 @@ def run(python: str, worker: str, folder: Path, *arguments: str) -> dict[str, fl
 def scored(folder: Path, train: Any, test: Any) -> dict[str, float]:
     """The metrics of the ranking in the folder, all systems by the same code."""
     ranked = Predictions.from_csr(sparse.load_npz(folder / "ranked.npz"), 5)
-    counts = sparse.csr_matrix(test.Y)[:0].shape[1]
-    inverse = PropensityModel().inverse(_padded(train.label_counts, counts), train.n_points)
+    counts = np.pad(train.label_counts, (0, test.n_labels - train.n_labels))  # test labels that training lacks
+    inverse = PropensityModel().inverse(counts, train.n_points)
     found = evaluate(ranked, test.Y, inverse_propensities=inverse, ks=(1, 3, 5))
     return {name: found[name] for name in METRICS}
-
-
-def _padded(counts: Any, width: int) -> Any:
-    import numpy as np
-
-    return np.pad(counts, (0, width - counts.size))
 
 
 def compare(systems: dict[str, tuple[str, ...]], recipe: str, data_root: Path) -> dict[str, dict[str, float]]:

@@ -50,7 +50,7 @@ class DiSMEC(Estimator):
         C: float = 1.0,
         loss: str = "squared_hinge",
         bias: float = 1.0,
-        tol: float = 0.01,
+        tol: float = 0.03,
         max_passes: int = 100,
         prune: float = 0.01,
         weight_dtype: str = "float32",

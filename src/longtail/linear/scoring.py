@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core import topk
+from longtail.core.memory import huge_zeros
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import in_threads, thread_count
 from longtail.linear.simd import BLOCK, block_dots
@@ -60,7 +61,8 @@ class LinearScorer:
 
         def work(first: int) -> tuple[NDArray, NDArray]:
             part = empty_top(X.shape[0], k)
-            _top_of_tiles(x, w, self.intercepts, X.shape[1], first, min(first + span, self.intercepts.size), *part)
+            tile = huge_zeros((X.shape[1], BLOCK))
+            _top_of_tiles(x, w, self.intercepts, tile, first, min(first + span, self.intercepts.size), *part)
             return part
 
         # Parts come in the order of their labels, so that ties fall to the lower id whatever thread was faster.
@@ -90,10 +92,9 @@ def _top_of_points(x, w, intercepts, first, end, labels, scores):
 
 
 @njit(cache=True, nogil=True)
-def _top_of_tiles(x, w, intercepts, n_features, first, end, labels, scores):
+def _top_of_tiles(x, w, intercepts, tile, first, end, labels, scores):
     x_ptr, x_indices, x_data = x
     w_ptr, w_indices, w_data = w
-    tile = np.zeros((n_features, BLOCK), np.float32)
     z = np.empty(BLOCK, np.float32)
     for start in range(first, end, BLOCK):
         width = min(BLOCK, end - start)

@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.memory import huge_zeros
 from longtail.core.run import Run, in_threads
 from longtail.errors import DataError, TrainingError
 from longtail.linear import kernels
@@ -112,8 +113,8 @@ class Problem:
         costs[1, : labels.size] = self.costs[labels]
         indptr, points, positions = self.members
         members = _members(indptr, points, labels, positions, self.n_points)
-        a = np.zeros((self.n_points, BLOCK), np.float32)
-        W = np.zeros((self.n_features, BLOCK), np.float32)
+        a = huge_zeros((self.n_points, BLOCK))
+        W = huge_zeros((self.n_features, BLOCK))
         if duals is not None:
             lanes = np.repeat(np.arange(duals.shape[0]), np.diff(duals.indptr))
             a[duals.indices, lanes] = duals.data
@@ -273,7 +274,7 @@ def _permuted_with_bias(X: sparse.csr_matrix, order: NDArray[np.intp], bias: flo
     lengths = np.diff(X.indptr)[order] + extra
     indptr = np.zeros(order.size + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
-    indices, data = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], np.float32)
+    indices, data = huge_zeros((int(indptr[-1]),), np.uint32), huge_zeros((int(indptr[-1]),))
     _copy_rows(X.indptr.astype(np.int64), X.indices, X.data, order, indptr, indices, data)
     if extra:
         indices[indptr[1:] - 1] = X.shape[1]
