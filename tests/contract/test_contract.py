@@ -336,7 +336,10 @@ def test_it_works_as_the_last_step_of_a_pipeline(name):
     pipeline.fit(TRAIN.inputs(model.input_kind), TRAIN.Y)
     predictions = pipeline.predict(TEST.inputs(model.input_kind), k=3)
     assert_well_formed(predictions, 30, 3)
-    np.testing.assert_array_equal(predictions.labels[:, 0], answers(fitted(name)).labels[:, 0])
+    # Normalised rows differ in their last bits, and what a tree does with those is chance: the same rows for both.
+    same = Normaliser().fit_transform if model.input_kind == "features" else list
+    alone = make(name).fit(same(TRAIN.inputs(model.input_kind)), TRAIN.Y)
+    assert_same(predictions, alone.predict(same(TEST.inputs(model.input_kind)), k=3))
 
 
 def Normaliser():
