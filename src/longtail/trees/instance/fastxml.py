@@ -43,7 +43,7 @@ class FastXML(Estimator):
         n_trees: int = 50,
         max_leaf: int = 10,
         labels_per_leaf: int = 100,
-        C: float = 1.0,
+        C: float = 2.0,
         bias: float = 1.0,
         n_jobs: int = -1,
         random_state: int = 0,
@@ -125,7 +125,7 @@ class PfastXML(FastXML):
         n_trees: int = 50,
         max_leaf: int = 10,
         labels_per_leaf: int = 100,
-        C: float = 1.0,
+        C: float = 2.0,
         bias: float = 1.0,
         propensity: Propensities = PropensityModel(),  # noqa: B008 (frozen)
         n_jobs: int = -1,
@@ -159,7 +159,7 @@ class PfastreXML(PfastXML):
         n_trees: int = 50,
         max_leaf: int = 10,
         labels_per_leaf: int = 100,
-        C: float = 1.0,
+        C: float = 2.0,
         bias: float = 1.0,
         propensity: Propensities = PropensityModel(),  # noqa: B008 (frozen)
         alpha: float = 0.8,

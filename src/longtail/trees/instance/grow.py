@@ -19,7 +19,7 @@ class GrowOptions:
 
     max_leaf: int = 10
     labels_per_leaf: int = 100
-    C: float = 1.0
+    C: float = 2.0
     bias: float = 1.0
 
 
