@@ -175,7 +175,7 @@ def test_label_and_point_weights_are_judged_together():
 def test_a_weight_of_a_label_without_points_does_not_matter():
     labels = Y.tolil()
     labels[:, 3] = 0
-    DiSMEC(weighting=OneWeight(3, np.inf)).fit(X, labels.tocsr())
+    assert_usable(DiSMEC(weighting=OneWeight(3, np.inf)).fit(X, labels.tocsr()), X)
 
 
 def test_a_large_C_that_does_not_converge_says_so(caplog):
