@@ -166,3 +166,12 @@ def test_labels_that_training_never_saw_are_misses_with_the_propensity_of_no_poi
     plain = score_predictions(predictions, Y)
     assert plain.bands is None
     assert "PSP@1" not in plain.metrics
+
+
+def test_a_comparison_shows_its_own_table(tmp_path):
+    (tmp_path / "benchmarks").mkdir()
+    content = {"command": "python benchmarks/x.py", "table": "| system |\n| --- |\n| ours |", "rows": {"ours": {}}}
+    (tmp_path / "benchmarks" / "x.json").write_text(json.dumps(content))
+    page = results_page(tmp_path)
+    assert "### benchmarks/x\n\n| system |\n| --- |\n| ours |\n\n| field | value |" in page
+    assert "| command | python benchmarks/x.py |" in page

@@ -99,8 +99,10 @@ def _provenance(dataset: str, results: list[Result]) -> str:
 
 def _described(content: Any) -> str:
     if isinstance(content, dict):
-        plain = {k: v for k, v in content.items() if isinstance(v, (str, int, float, bool))}
-        return markdown_table(["field", "value"], [[key, _short(value)] for key, value in plain.items()])
+        plain = {k: v for k, v in content.items() if isinstance(v, (str, int, float, bool)) and k != "table"}
+        fields = markdown_table(["field", "value"], [[key, _short(value)] for key, value in plain.items()])
+        # A benchmark that compares systems brings its table along.
+        return f"{content['table']}\n\n{fields}" if isinstance(content.get("table"), str) else fields
     return f"```json\n{json.dumps(content, indent=1)}\n```"
 
 
