@@ -29,7 +29,9 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--pecos-python")
     parser.add_argument("--omikuji-python")
-    parser.add_argument("--weightings", nargs="*", default=list(WEIGHTINGS), choices=list(WEIGHTINGS))
+    parser.add_argument(
+        "--weightings", nargs="*", default=list(WEIGHTINGS), help="of none, pw, pw-cb; empty: peers only"
+    )
     parser.add_argument("--out", type=Path, help="write the figures as JSON, e.g. docs/results/benchmarks/NAME.json")
     options = parser.parse_args()
     systems: dict[str, tuple[str, ...]] = {}
