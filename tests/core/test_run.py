@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 import threading
 import time
 
@@ -122,6 +125,40 @@ def test_a_foreign_folder_is_refused_and_never_removed(tmp_path, resume):
         checkpoint.open(JOB)
     checkpoint.clear()
     assert (folder / "thesis.txt").read_text() == "precious"
+
+
+def test_a_run_that_is_still_at_work_is_not_disturbed(tmp_path):
+    folder = tmp_path / "m.partial"
+    mine = Checkpoint(folder, resume=False)
+    mine.open(JOB)
+    mine.put("a", {"w": np.ones(1)})
+    script = (
+        "import sys\nfrom longtail.core.run import Checkpoint\n"
+        "Checkpoint(sys.argv[1], resume=sys.argv[2] == 'True').open({'class': 'dismec', 'C': 1.0})\n"
+    )
+    for resume in (False, True):
+        other = subprocess.run(
+            [sys.executable, "-c", script, str(folder), str(resume)], capture_output=True, text=True, check=False
+        )
+        assert "in use by another run" in other.stderr
+    assert mine.get("a") is not None
+    mine.clear()
+    assert not folder.exists()
+
+
+def test_a_folder_that_vanishes_while_work_goes_on_is_an_output_error(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "m.partial", resume=False)
+    checkpoint.open(JOB)
+    shutil.rmtree(tmp_path / "m.partial")
+    with pytest.raises(OutputError, match="could not be written"):
+        checkpoint.put("a", {"w": np.ones(1)})
+
+
+def test_parts_of_another_version_are_refused(tmp_path, monkeypatch):
+    Checkpoint(tmp_path / "m.partial", resume=False).open(JOB)
+    monkeypatch.setattr("longtail.__version__", "999")
+    with pytest.raises(OutputError, match="versions"):
+        Checkpoint(tmp_path / "m.partial", resume=True).open(JOB)
 
 
 def test_a_damaged_part_counts_as_unfinished(tmp_path):

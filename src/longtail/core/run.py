@@ -5,10 +5,13 @@ A model knows nothing of terminals, clusters or folders; it is handed a `Run` an
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import json
 import os
 import shutil
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -20,8 +23,16 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
+import longtail
 from longtail.core.state import Array
-from longtail.errors import OutputError, ParameterError
+from longtail.errors import LongtailError, OutputError, ParameterError
+
+try:
+    import fcntl
+except ImportError:  # Windows: runs are not kept apart there
+    fcntl = None  # type: ignore[assignment]
+
+_LOCK = "lock"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -50,31 +61,65 @@ class Silent:
 class Checkpoint:
     """Finished parts of one job in a folder, so that a killed job can go on: `get` what is there, `put` what is new.
 
-    The folder belongs to one job, told by its fingerprint (class, parameters, data): another job's parts are refused.
+    The folder belongs to one job, told by its fingerprint (class, parameters, data) and the version of longtail:
+    another job's parts are refused. And it belongs to one process at a time, so that parts of two runs never mix.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, resume: bool) -> None:
         self.folder = Path(folder)
         self.resume = resume
         self._opened = False
+        self._unlock: Callable[[], Any] = lambda: None
 
     def open(self, job: dict[str, Any]) -> None:
         """Bind the folder to a job; with `resume` parts of the same job are kept, else the folder starts empty."""
-        identity = json.dumps(job, sort_keys=True)
+        identity = json.dumps({**job, "longtail": longtail.__version__}, sort_keys=True)
         file = self.folder / "job.json"
-        if self.folder.exists():
-            if not file.is_file() and any(self.folder.iterdir()):
+        with self._output_errors():
+            if self.folder.exists() and not file.is_file() and self._foreign_files():
                 raise OutputError(f"{self.folder} is in the way: it is not a folder of unfinished work")
+            self.folder.mkdir(exist_ok=True)
+            self._lock()
             if self.resume and file.is_file() and file.read_text(encoding="utf-8") != identity:
                 raise OutputError(
                     f"{self.folder} holds unfinished work with other data, parameters or versions; "
                     "give the same ones, or start anew without --resume"
                 )
             if not self.resume:
-                shutil.rmtree(self.folder)
-        self.folder.mkdir(exist_ok=True)
-        self._write(file, identity.encode())
+                for part in self.folder.iterdir():
+                    if part.name != _LOCK:
+                        part.unlink()
+            self._write(file, identity.encode())
         self._opened = True
+
+    def _foreign_files(self) -> list[Path]:
+        """What is in the folder beyond that which a run leaves that was killed just as it began."""
+        return [file for file in self.folder.iterdir() if file.name not in (_LOCK, "job.tmp")]
+
+    def _lock(self) -> None:
+        """Keep other processes out; the lock goes with this process, however it ends."""
+        if fcntl is None:
+            return
+        descriptor = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                return  # a file system without locks
+            raise OutputError(
+                f"{self.folder} is in use by another run; wait for it, or choose another place"
+            ) from error
+        self._unlock = weakref.finalize(self, os.close, descriptor)
+
+    @contextlib.contextmanager
+    def _output_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except LongtailError:
+            raise
+        except OSError as error:
+            raise OutputError(f"{self.folder}: could not be written ({error.strerror or error})") from error
 
     def get(self, part: str) -> dict[str, Array] | None:
         """The arrays of a finished part; None where it is not finished (or its file cannot be read)."""
@@ -87,13 +132,15 @@ class Checkpoint:
             return None
 
     def put(self, part: str, arrays: dict[str, Array]) -> None:
-        self._write(self.folder / f"{part}.safetensors", safetensors.numpy.save(arrays))
+        with self._output_errors():
+            self._write(self.folder / f"{part}.safetensors", safetensors.numpy.save(arrays))
 
     def clear(self) -> None:
         """Remove the folder, if this job opened it: what `open` refused belongs to someone else."""
         if self._opened:
             shutil.rmtree(self.folder, ignore_errors=True)
             self._opened = False
+        self._unlock()
 
     def _write(self, file: Path, content: bytes) -> None:
         temporary = file.with_suffix(".tmp")
