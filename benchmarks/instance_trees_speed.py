@@ -1,0 +1,63 @@
+"""How long PfastreXML takes on one core: its tail classifiers, and a prediction, in batches and point by point.
+
+    python benchmarks/instance_trees_speed.py [--recipe recipes/eurlex57k/pfastrexml.toml] [--docs docs]
+
+Trains the model of the recipe (threads as the recipe says), then measures with n_jobs=1. Writes
+results/instance-trees-speed.json under --docs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+from longtail.bench.prepare import prepared
+from longtail.bench.recipe import find_data_root, read_recipe
+from longtail.bench.run import machine
+from longtail.bench.scoring import conform
+from longtail.data import read_dataset
+from longtail.trees.instance.tail import Centres
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMAND = "python benchmarks/instance_trees_speed.py"
+
+
+def seconds(work) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recipe", type=Path, default=ROOT / "recipes" / "eurlex57k" / "pfastrexml.toml")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs")
+    parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "features")
+    arguments = parser.parse_args()
+    recipe = read_recipe(arguments.recipe)
+    folder = prepared(recipe, find_data_root(None, recipe.path), arguments.cache)
+    train, test = read_dataset(folder / "train"), read_dataset(folder / "test")
+    few = np.arange(64)
+    recipe.estimator().fit(train.X[few], train.Y[few]).predict(train.X[few], k=5)  # compiles the kernels
+    model = recipe.estimator()
+    result = {"dataset": recipe.dataset, "trees": model.n_trees, "k": 5}
+    result["train_s"] = seconds(lambda: model.fit(train.X, train.Y))
+    result["tail_classifiers_s"] = seconds(lambda: Centres.of(train.X, train.Y))
+    model.set_params(n_jobs=1)
+    X = conform(test, model)
+    result["batch_ms_per_point"] = 1000 * seconds(lambda: model.predict(X, k=5)) / X.shape[0]
+    each = [1000 * seconds(lambda i=i: model.predict(X[i : i + 1], k=5)) for i in range(1000)]
+    result["single_ms_median"], result["single_ms_p95"] = float(np.median(each)), float(np.percentile(each, 95))
+    result |= {"machine": machine(), "command": COMMAND}
+    for name, value in result.items():
+        print(f"{name:20} {value:.4g}" if isinstance(value, float) else f"{name:20} {value}")
+    file = arguments.docs / "results" / "instance-trees-speed.json"
+    file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
