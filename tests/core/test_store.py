@@ -87,6 +87,14 @@ def test_a_folder_that_is_none_of_ours_is_never_touched(tmp_path, overwrite):
     assert [f.name for f in (tmp_path / "m").iterdir()] == ["thesis.txt"]
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_directory_of_another_kind_is_never_replaced(tmp_path, overwrite):
+    store.write(tmp_path / "m", HEADER, state_of(1))
+    with pytest.raises(OutputError, match="is a model directory, which a dataset does not replace"):
+        store.write(tmp_path / "m", HEADER | {"kind": "dataset"}, state_of(2), overwrite=overwrite)
+    assert value_at(tmp_path / "m") == 1
+
+
 def test_an_empty_folder_may_be_filled_and_a_missing_parent_is_named(tmp_path):
     (tmp_path / "m").mkdir()
     store.write(tmp_path / "m", HEADER, state_of(1))

@@ -29,10 +29,11 @@ def convert(
     from longtail.app.console import say, status
     from longtail.core.store import check_free
     from longtail.data import write_dataset
+    from longtail.data.directory import KIND
     from longtail.errors import OutputError
 
     if target.is_dir() or not target.suffix:
-        check_free(target, overwrite=overwrite)
+        check_free(target, kind=KIND, overwrite=overwrite)
     elif target.exists() and not overwrite:
         raise OutputError(f"{target} exists; choose another place, or overwrite it (--overwrite)")
     dataset = options.read(source, text_field=text_field, labels_field=labels_field, separator=separator)

@@ -37,9 +37,10 @@ def train(
     MODEL.partial, so that a killed run can go on with --resume; after success the folder is removed.
     """
     from longtail.bench.build import build_estimator, parse_settings
+    from longtail.core.model import KIND
     from longtail.core.store import check_free
 
-    check_free(out, overwrite=overwrite)
+    check_free(out, kind=KIND, overwrite=overwrite)
 
     def build(text: bool) -> Any:
         estimator = build_estimator(

@@ -34,8 +34,11 @@ _DTYPES = {
 }  # fmt: skip
 
 
-def check_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """The path, if a new directory may be put there; asked before long work as well as before writing."""
+def check_free(path: str | os.PathLike[str], *, kind: str, overwrite: bool = False) -> Path:
+    """The path, if a new directory of this kind may be put there; asked before long work as well as before writing.
+
+    Only the same kind is ever replaced: a model written over the dataset that it was trained on would cost the data.
+    """
     path = Path(path)
     if not path.parent.is_dir():
         raise OutputError(f"{path}: the folder {path.parent} does not exist")
@@ -47,6 +50,9 @@ def check_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path
         return path
     if not (path / MANIFEST).is_file():
         raise OutputError(f"{path} exists, is not empty and is none of ours; choose another place")
+    found = kind_of(path)
+    if found is not None and found != kind:
+        raise OutputError(f"{path} is a {found} directory, which a {kind} does not replace; choose another place")
     if not overwrite:
         raise OutputError(f"{path} is not empty; choose another place, or overwrite it (--overwrite)")
     return path
@@ -54,7 +60,7 @@ def check_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], state: State, *, overwrite: bool = False) -> Path:
     """Write `header` (free fields, among them `kind`) and `state` to the directory `path`."""
-    path = check_free(path, overwrite=overwrite)
+    path = check_free(path, kind=header["kind"], overwrite=overwrite)
     replaces = (path / MANIFEST).is_file()
     replaced: str | None = None
     target = path if replaces else path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
