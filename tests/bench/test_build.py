@@ -71,6 +71,7 @@ def test_a_base_goes_into_a_wrapper():
         ({"settings": {"C.x": 1}}, "has no parts"),
         ({"settings": {"weighting.beta": 0.5}, "weighting": "pw"}, 'unknown parameter "weighting.beta"'),
         ({"weighting": "pwcb"}, 'did you mean "pw-cb"'),
+        ({"settings": {"weighting.propensity": "wikipedia"}}, "no weighting is chosen"),
         ({"settings": {"weighting.propensity": [1, 2, 3]}, "weighting": "pw"}, "cannot be read"),
     ],
 )

@@ -31,11 +31,12 @@ def bench(
     from longtail.app.console import fail, print_table, say
     from longtail.bench.prepare import MissingData
     from longtail.bench.recipe import find_data_root, read_recipe
-    from longtail.bench.results import TABLE, table_rows, write_markdown, write_result
+    from longtail.bench.results import TABLE, check_writable, table_rows, write_markdown, write_result
     from longtail.bench.run import run_recipe
     from longtail.errors import DataError, LongtailError
 
     parsed = [read_recipe(path) for path in recipes or ()]  # all mistakes before the first long run
+    check_writable(docs / "results")
     results, failed = [], False
     for number, recipe in enumerate(parsed, 1):
         root = find_data_root(data_root, recipe.path)

@@ -40,7 +40,10 @@ def evaluate(
     from longtail.bench.build import parse_propensity
     from longtail.bench.scoring import score_predictions
     from longtail.core import store
+    from longtail.errors import DataError
 
+    if not subject.exists():
+        raise DataError("does not exist; give a model directory or a file of predictions", path=subject)
     fields: dict[str, Any] = {"text_field": text_field, "labels_field": labels_field, "separator": separator}
     chosen = parse_propensity(propensity)
     if store.kind_of(subject) == "model" or subject.is_dir():

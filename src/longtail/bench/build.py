@@ -119,7 +119,9 @@ def _assign(owner: Any, path: list[str], value: Any, *, shown: str, known: list[
         raise ParameterError(registry.unknown("parameter", shown, known))
     current = parameters[name]
     if rest:
-        if name == "weighting" and (current is None or isinstance(current, str)):
+        if name == "weighting" and current is None:
+            raise ParameterError(f"the parameter {shown!r} cannot be set: no weighting is chosen, e.g. pw")
+        if name == "weighting" and isinstance(current, str):
             current = resolve_weighting(current)
         if not (isinstance(current, Estimator | TextFeatures) or dataclasses.is_dataclass(current)):
             raise ParameterError(f"the parameter {shown!r} cannot be set: {name} is {current!r} and has no parts")

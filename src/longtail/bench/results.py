@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from longtail.errors import DataError
+from longtail.errors import DataError, OutputError
 
 Result = dict[str, Any]
 
@@ -32,6 +33,16 @@ TABLE: dict[str, Callable[[Result], str]] = {
 README_COLUMNS = ("recipe", "P@1", "P@5", "PSP@1", "PSP@5", "tail R@5", "train s", "model MB")
 README_DATASET = "eurlex57k"
 _BEGIN, _END = "<!-- results: made by longtail bench -->", "<!-- end of results -->"
+
+
+def check_writable(folder: Path) -> None:
+    """Make the folder of the results, or say why not: asked before a run that may take hours."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made ({error.strerror or error})") from error
+    if not os.access(folder, os.W_OK):
+        raise OutputError(f"{folder} may not be written to")
 
 
 def write_result(result: Result, folder: Path) -> Path:
