@@ -219,6 +219,7 @@ def everything(folder):
         ("convert train.txt m --overwrite", "is a model directory"),
         ("info absent", "does not exist"),
         ("bench absent.toml", "no such recipe"),
+        ("demo --seed -1", "seed is -1"),
         ("demo --data tiny.txt", "at least 10 points"),
     ],
 )

@@ -76,6 +76,12 @@ def test_texts_and_wrong_shapes_are_refused(X):
         check_features(X)
 
 
+@pytest.mark.parametrize("as_matrix", [np.asarray, sparse.csr_matrix])
+def test_complex_features_are_refused(as_matrix):
+    with pytest.raises(DataError, match="complex"):
+        check_features(as_matrix(np.ones((2, 2)) * 1j))
+
+
 def test_the_number_of_features_is_checked():
     with pytest.raises(DataError, match="X has 3 features, but the model was fitted with 4"):
         check_features(DENSE, n_features=4)

@@ -195,6 +195,8 @@ def test_learnable_with_a_hard_tail_that_propensity_weighting_helps(small: Synth
         ({"n_points": 0}, "n_points is 0"),
         ({"n_labels": 2.5}, "n_labels is 2.5"),
         ({"n_test_points": 0}, "n_test_points is 0"),
+        ({"random_state": -1}, "random_state is -1"),
+        ({"random_state": "a"}, "random_state is 'a'"),
         ({"kind": "images"}, "kind is 'images'"),
         ({"exponent": -1}, "exponent is -1"),
         ({"labels_per_point": 1.0}, "ancestors"),

@@ -13,6 +13,8 @@ from longtail.errors import DataError, ParameterError
 
 def check_features(X: Any, *, n_features: int | None = None) -> sparse.csr_matrix:
     """X as CSR float32 with sorted int32 indices; no copy where it is that already."""
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c":  # NumPy would drop the imaginary parts
+        raise DataError("X holds complex numbers; features are real")
     if sparse.issparse(X):
         matrix = sparse.csr_matrix(X, dtype=np.float32)
     else:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import optimize, sparse
 from sklearn.feature_extraction.text import TfidfTransformer
 
+from longtail.core.estimator import check_whole
 from longtail.data.dataset import Dataset
 from longtail.errors import ParameterError
 from longtail.objectives.propensity import Propensities, PropensityModel, propensities_from
@@ -69,6 +70,7 @@ def make_longtail(
     """
     n_test_points = max(1, n_points // 3) if n_test_points is None else n_test_points
     _check_sizes(n_points=n_points, n_features=n_features, n_labels=n_labels, n_test_points=n_test_points)
+    check_whole("random_state", random_state, 0)
     if kind not in ("sparse", "text"):
         raise ParameterError(f"kind is {kind!r}, but must be 'sparse' or 'text'")
     seeds = np.random.SeedSequence(random_state)
