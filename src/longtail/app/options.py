@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-DATA_HELP = "XC file, JSON lines, CSV, Parquet (also .gz .xz .zst), SciPy .npz, or a converted dataset directory."
+DATA_HELP = "XC file, JSON lines, CSV (these also .gz .xz .zst), Parquet, SciPy .npz, or a converted dataset directory."
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
 TextField = Annotated[str, typer.Option(help="Field or column that holds the text.", rich_help_panel="Reading")]
