@@ -100,7 +100,7 @@ def _in_sixteen_bits(node: TrainedNode) -> tuple[NDArray[np.float32], NDArray[np
     """The unit of each child, such that its largest weight just fits, and the weights in these units."""
     largest = np.zeros(node.bias.size, np.float32)
     np.maximum.at(largest, node.children, np.abs(node.values))
-    scale = np.maximum(largest, np.float32(1e-30)) / np.float32(_LARGEST)
+    scale = (np.maximum(largest, np.float32(1e-30)) / np.float32(_LARGEST)).astype(np.float32)
     return scale, np.rint(node.values / scale[node.children]).astype(np.int16)
 
 
