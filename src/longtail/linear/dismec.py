@@ -184,31 +184,25 @@ class DiSMEC(Estimator):
 def _in_label_order(
     parts: list[sparse.csr_matrix], order: list[NDArray[np.intp]], n_labels: int, width: int
 ) -> sparse.csr_matrix:
-    """Rows trained block by block, put at their labels' places; labels that were not trained get empty rows."""
-    if not parts:
-        return sparse.csr_matrix((n_labels, width), dtype=np.float32)
-    stacked = sparse.vstack(parts, format="csr")
-    labels = np.concatenate(order)
-    place = sparse.csr_matrix(
-        (np.ones(labels.size, np.float32), (labels, np.arange(labels.size))), shape=(n_labels, labels.size)
-    )
-    return (place @ stacked).tocsr()
+    """Rows trained block by block, put at their labels' places; labels that were not trained get empty rows.
+
+    Empties `parts` on the way, so that little is held twice.
+    """
+    indptr = np.zeros(n_labels + 1, np.int64)
+    for labels, part in zip(order, parts, strict=True):
+        indptr[labels + 1] = np.diff(part.indptr)
+    np.cumsum(indptr, out=indptr)
+    indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
+    for labels in reversed(order):
+        part = parts.pop()
+        for row, label in enumerate(labels):
+            here, there = slice(indptr[label], indptr[label + 1]), slice(part.indptr[row], part.indptr[row + 1])
+            indices[here], data[here] = part.indices[there], part.data[there]
+    return sparse.csr_matrix((data, indices, indptr), shape=(n_labels, width))
 
 
 def _by_feature(
     parts: list[sparse.csr_matrix], order: list[NDArray[np.intp]], n_labels: int, n_features: int
 ) -> sparse.csr_matrix:
-    """The weights of all labels as (features, labels): the layout that prediction reads.
-
-    Empties `parts` on the way: the model is held twice while it is put together, not three times.
-    """
-    if not parts:
-        return sparse.csr_matrix((n_features, n_labels), dtype=np.float32)
-    stacked = sparse.vstack(parts, format="csr")
-    parts.clear()
-    by_feature = stacked.T.tocsr()
-    del stacked
-    labels = np.concatenate(order).astype(np.int32)[by_feature.indices]
-    by_feature = sparse.csr_matrix((by_feature.data, labels, by_feature.indptr), shape=(n_features, n_labels))
-    by_feature.sort_indices()
-    return by_feature
+    """The weights of all labels as (features, labels): the layout that prediction reads. Empties `parts`."""
+    return _in_label_order(parts, order, n_labels, n_features).T.tocsr()
