@@ -18,6 +18,7 @@ from longtail.trees.instance.tail import Centres
 
 _POINTS_AT_A_TIME = 256
 _ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
+_ROUNDING = np.float32(1e-3)  # far more than float32 sums are off by
 
 
 def top_of_forest(
@@ -59,7 +60,7 @@ def _top_of_points(x, trees, tail, n_features, n_labels, first, end, labels, sco
     indptr, indices, data = x
     dense = np.zeros(n_features, np.float32)
     sums = np.zeros(n_labels, np.float32)
-    proposed = np.empty(n_labels, np.int32)
+    proposed, shares = np.empty(n_labels, np.int32), np.empty(n_labels, np.float32)
     n_trees = np.float32(trees[0].shape[0])
     for i in range(first, end):
         own_indices, own_data = indices[indptr[i] : indptr[i + 1]], data[indptr[i] : indptr[i + 1]]
@@ -69,12 +70,13 @@ def _top_of_points(x, trees, tail, n_features, n_labels, first, end, labels, sco
             squared_norm += own_data[p] * own_data[p]
         n_proposed = _add_leaves(dense, trees, sums, proposed)
         for q in range(n_proposed):
-            label = proposed[q]
-            score = sums[label] / n_trees
-            sums[label] = 0
-            if tail is not None:
-                score = _ranked_anew(score, label, dense, squared_norm, tail)
-            offer(label, score, labels[i], scores[i])
+            shares[q] = sums[proposed[q]] / n_trees
+            sums[proposed[q]] = 0
+        if tail is None:
+            for q in range(n_proposed):
+                offer(proposed[q], shares[q], labels[i], scores[i])
+        else:
+            _rank_anew(proposed[:n_proposed], shares[:n_proposed], dense, squared_norm, tail, labels[i], scores[i])
         for feature in own_indices:
             dense[feature] = 0
 
@@ -103,12 +105,32 @@ def _add_leaves(dense, trees, sums, proposed):
 
 
 @njit(cache=True, nogil=True)
-def _ranked_anew(share, label, dense, squared_norm, tail):
-    """alpha log P + (1 - alpha) log s (Jain et al. 2016, section 6); |x - mu|^2 = |x|^2 - 2 x.mu + |mu|^2."""
+def _rank_anew(proposed, shares, dense, squared_norm, tail, labels, scores):
+    """Offer the proposed labels with alpha log P + (1 - alpha) log s (Jain et al. 2016, section 6).
+
+    |x - mu| is at least ||x| - |mu||, which bounds a score from above before any dot product is made. Labels are taken
+    in the order of their bounds, until none that is left can be among the k best; the result is the same as for all.
+    """
     c_ptr, c_indices, c_data, squared_norms, alpha, gamma = tail
-    dot = np.float32(0)
-    for p in range(c_ptr[label], c_ptr[label + 1]):
-        dot += c_data[p] * dense[c_indices[p]]
-    z = _HALF * gamma * (squared_norm - dot - dot + squared_norms[label])
-    log_chance = -(max(z, _ZERO) + np.log1p(np.exp(-abs(z))))  # log(1 / (1 + e^z)), without overflow
-    return alpha * np.log(share) + (_ONE - alpha) * log_chance
+    bounds = np.empty(proposed.shape[0], np.float32)
+    for q in range(proposed.shape[0]):
+        least = np.sqrt(squared_norm) - np.sqrt(squared_norms[proposed[q]])
+        bounds[q] = alpha * np.log(shares[q]) + (_ONE - alpha) * _log_chance(least * least, gamma)
+    last = labels.shape[0] - 1
+    for q in np.argsort(-bounds):
+        if labels[last] >= 0 and bounds[q] + _ROUNDING * (_ONE + abs(bounds[q])) < scores[last]:
+            break
+        label = proposed[q]
+        dot = _ZERO
+        for p in range(c_ptr[label], c_ptr[label + 1]):
+            dot += c_data[p] * dense[c_indices[p]]
+        squared_distance = squared_norm - dot - dot + squared_norms[label]
+        score = alpha * np.log(shares[q]) + (_ONE - alpha) * _log_chance(squared_distance, gamma)
+        offer(label, score, labels, scores)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _log_chance(squared_distance, gamma):
+    """log(1 / (1 + exp(gamma/2 d^2))), without overflow."""
+    z = _HALF * gamma * squared_distance
+    return -(max(z, _ZERO) + np.log1p(np.exp(-abs(z))))
