@@ -17,8 +17,9 @@ from longtail.core.run import Run, fingerprint, thread_count
 from longtail.core.state import State
 from longtail.errors import ParameterError
 from longtail.linear.blocks import label_blocks
+from longtail.linear.limits import check_point_weights
 from longtail.linear.scoring import LinearScorer
-from longtail.linear.solver import LOSSES, BlockSolver, SolverOptions, check_point_weights, train_blocks
+from longtail.linear.solver import LOSSES, BlockSolver, SolverOptions, train_blocks
 from longtail.objectives import resolve_weighting
 
 # A label without training points: what an all-negative problem converges to, so that it never outranks evidence.

@@ -19,14 +19,10 @@ from scipy import sparse
 
 from longtail.core.memory import huge_zeros
 from longtail.core.run import Run, in_threads
-from longtail.errors import DataError, TrainingError
-from longtail.linear import kernels
+from longtail.linear import kernels, limits
 from longtail.linear.simd import BLOCK
 
 logger = logging.getLogger(__name__)
-
-# What float32 can square, divide by and add up without overflow; far beyond what any sensible problem has.
-_LARGEST_COST, _LARGEST_NORM = 1e20, 1e20
 
 LOSSES = {"squared_hinge": kernels.SQUARED_HINGE, "hinge": kernels.HINGE, "logistic": kernels.LOGISTIC}
 
@@ -159,8 +155,9 @@ class BlockSolver:
             X.shape[1] + (options.bias != 0),
             point_weights=None if point_weights is None else np.asarray(point_weights, np.float32)[self.order],
         )
-        self._check_norms()
-        self._check_costs(np.diff(by_label.indptr) > 0)
+        limits.check_norms(self._problem.norms, self.order)
+        trained = np.diff(by_label.indptr) > 0
+        limits.check_costs(options.C, self._problem.costs, trained, "label", self._problem.point_weights)
 
     def train(self, labels: NDArray[np.intp], *, duals: sparse.csr_matrix | None = None) -> TrainedBlock:
         """Train these labels (at most BLOCK of them), from zero or from given dual variables (labels, points)."""
@@ -170,7 +167,7 @@ class BlockSolver:
             duals = sparse.csr_matrix((duals.data, positions[duals.indices], duals.indptr), shape=duals.shape)
         solved = self._problem.solve(labels, options, self.seed + int(labels[0]) + 1, duals=duals)
         W = solved.W
-        self._check_finite(solved, labels)
+        limits.check_finite(solved.W, solved.gaps, labels, "label", options.C)
         intercepts = W[-1, : labels.size] * np.float32(options.bias) if options.bias else np.zeros(labels.size)
         return TrainedBlock(
             _pruned(W[: self.n_features], labels.size, options.prune),
@@ -184,36 +181,6 @@ class BlockSolver:
         points, lanes = np.nonzero(a[:, :n_labels])
         shape = (n_labels, self.n_points)
         return sparse.csr_matrix((a[points, lanes], (lanes, self.order[points])), shape=shape)
-
-    def _check_norms(self) -> None:
-        norms = self._problem.norms
-        if norms.size and not norms.max() <= _LARGEST_NORM:  # also when it is not a number
-            point = self.order[int(np.argmax(norms))]
-            raise DataError(
-                f"the features of point {point} (with the bias) have the squared length {norms.max():g}, more than "
-                f"{_LARGEST_NORM:g}; scale rows to unit length, and use a bias of about 1"
-            )
-
-    def _check_costs(self, trained: NDArray[np.bool_]) -> None:
-        """C times label weight times point weight must be a positive number that float32 can work with."""
-        C, costs, weights = self.options.C, self._problem.costs, self._problem.point_weights.astype(np.float64)
-        least, most = np.minimum(costs, C) * weights.min(initial=1), np.maximum(costs, C) * weights.max(initial=1)
-        bad = trained & ~((least >= 1 / _LARGEST_COST) & (most <= _LARGEST_COST))
-        if bad.any():
-            label = int(np.flatnonzero(bad)[0])
-            raise TrainingError(
-                f"the loss of label {label} is weighted from {least[label]:g} to {most[label]:g} (C is {C:g}, the "
-                f"weight of its positives {costs[label] / C:g}, point weights {weights.min(initial=1):g} to "
-                f"{weights.max(initial=1):g}); training needs {1 / _LARGEST_COST:g} to {_LARGEST_COST:g}"
-            )
-
-    def _check_finite(self, solved: Solved, labels: NDArray[np.intp]) -> None:
-        bad = ~(np.isfinite(solved.W).all(axis=0) & np.isfinite(solved.gaps))[: labels.size]
-        if bad.any():
-            raise TrainingError(
-                f"the weights of label {labels[bad][0]} overflowed; use a smaller C (it is {self.options.C}), "
-                "smaller label or point weights, or rows of unit norm"
-            )
 
 
 def train_blocks(
@@ -249,24 +216,6 @@ def train_blocks(
             "%d labels did not reach a duality gap of %g in %d passes; raise max_passes or tol",
             unfinished, solver.options.tol, solver.options.max_passes,
         )  # fmt: skip
-
-
-def check_point_weights(weights: object, n_points: int) -> NDArray[np.float32] | None:
-    """Weights of points as float32, all above zero."""
-    if weights is None:
-        return None
-    try:
-        array = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError("sample_weight must be one number a point") from error
-    if array.shape != (n_points,):
-        raise DataError(f"sample_weight has shape {array.shape}, but there are {n_points} points")
-    if not ((array >= 1 / _LARGEST_COST) & (array <= _LARGEST_COST)).all():
-        raise DataError(
-            f"sample_weight must hold numbers greater than 0, from {1 / _LARGEST_COST:g} to {_LARGEST_COST:g}; "
-            "leave points out of X instead of 0"
-        )
-    return array.astype(np.float32)
 
 
 def _permuted_with_bias(X: sparse.csr_matrix, order: NDArray[np.intp], bias: float) -> tuple[NDArray, ...]:

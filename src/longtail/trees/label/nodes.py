@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.errors import TrainingError
+from longtail.linear import limits
 from longtail.linear.simd import BLOCK
 from longtail.linear.solver import Problem, SolverOptions
 from longtail.objectives import Weighting
@@ -70,6 +70,9 @@ class NodeTrainer:
         own, _ = self.weighting.coefficients(counts, self.X.shape[0])
         n_features = features.size + (options.bias != 0)
         problem = Problem(X, (edge_start, edge_points, positions), options.C * own, n_features)
+        limits.check_norms(problem.norms, points[order])
+        trained = np.ones(counts.size, np.bool_)
+        limits.check_costs(options.C, problem.costs, trained, f"tree node {node}, child", problem.point_weights)
         return self._solved(problem, np.argsort(-counts, kind="stable"), features, node)
 
     def _new_scratch(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -81,11 +84,7 @@ class NodeTrainer:
         for start in range(0, order.size, BLOCK):
             children = order[start : start + BLOCK]
             solved = problem.solve(children, self.options, self.seed + node)
-            if not np.isfinite(solved.W).all():
-                raise TrainingError(
-                    f"the weights of tree node {node} overflowed; use a smaller C (it is {self.options.C}), smaller "
-                    "label weights, or rows of unit norm"
-                )
+            limits.check_finite(solved.W, solved.gaps, children, f"tree node {node}, child", self.options.C)
             gaps[children] = solved.gaps[: children.size]
             if self.options.bias:
                 bias[children] = solved.W[-1, : children.size] * np.float32(self.options.bias)

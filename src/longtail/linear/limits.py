@@ -1,0 +1,68 @@
+"""What the solver can train on: numbers that float32 can square, divide by and add up without overflow.
+
+Far beyond what any sensible problem has; what lies outside is refused by name, before training or after it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.errors import DataError, TrainingError
+
+_LARGEST_COST, _LARGEST_NORM = 1e20, 1e20
+
+
+def check_norms(norms: NDArray[np.float32], points: NDArray[np.integer]) -> None:
+    """norms: squared lengths of rows, bias included; points: whose they are."""
+    if norms.size and not norms.max() <= _LARGEST_NORM:  # also when it is not a number
+        raise DataError(
+            f"the features of point {points[int(np.argmax(norms))]} (with the bias) have the squared length "
+            f"{norms.max():g}, more than {_LARGEST_NORM:g}; scale rows to unit length, and use a bias of about 1"
+        )
+
+
+def check_costs(
+    C: float, costs: NDArray[np.floating], trained: NDArray[np.bool_], what: str, point_weights: NDArray[np.float32]
+) -> None:
+    """C times label weight (`costs`) times point weight must be a positive number that float32 can work with."""
+    weights = point_weights.astype(np.float64)
+    least, most = np.minimum(costs, C) * weights.min(initial=1), np.maximum(costs, C) * weights.max(initial=1)
+    bad = trained & ~((least >= 1 / _LARGEST_COST) & (most <= _LARGEST_COST))
+    if bad.any():
+        label = int(np.flatnonzero(bad)[0])
+        raise TrainingError(
+            f"the loss of {what} {label} is weighted from {least[label]:g} to {most[label]:g} (C is {C:g}, the "
+            f"weight of its positives {costs[label] / C:g}, point weights {weights.min(initial=1):g} to "
+            f"{weights.max(initial=1):g}); training needs {1 / _LARGEST_COST:g} to {_LARGEST_COST:g}"
+        )
+
+
+def check_finite(
+    W: NDArray[np.float32], gaps: NDArray[np.float64], labels: NDArray[np.integer], what: str, C: float
+) -> None:
+    """Weights (features, lanes) and gaps of a block's labels after training."""
+    bad = ~(np.isfinite(W).all(axis=0) & np.isfinite(gaps))[: labels.size]
+    if bad.any():
+        raise TrainingError(
+            f"the weights of {what} {labels[bad][0]} overflowed; use a smaller C (it is {C}), "
+            "smaller label or point weights, or rows of unit norm"
+        )
+
+
+def check_point_weights(weights: object, n_points: int) -> NDArray[np.float32] | None:
+    """Weights of points as float32, all above zero."""
+    if weights is None:
+        return None
+    try:
+        array = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError("sample_weight must be one number a point") from error
+    if array.shape != (n_points,):
+        raise DataError(f"sample_weight has shape {array.shape}, but there are {n_points} points")
+    if not ((array >= 1 / _LARGEST_COST) & (array <= _LARGEST_COST)).all():
+        raise DataError(
+            f"sample_weight must hold numbers greater than 0, from {1 / _LARGEST_COST:g} to {_LARGEST_COST:g}; "
+            "leave points out of X instead of 0"
+        )
+    return array.astype(np.float32)

@@ -1,0 +1,99 @@
+"""Slow plain twins of the label tree kernels, and data with known groups."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+
+def grouped_labels(n_groups: int = 4, per_group: int = 6, seed: int = 0) -> sparse.csr_matrix:
+    """Unit rows of labels; labels of one group share their words, other groups have none of them."""
+    rng = np.random.default_rng(seed)
+    rows = np.zeros((n_groups * per_group, n_groups * 5), np.float32)
+    for label in range(rows.shape[0]):
+        group = label % n_groups
+        rows[label, group * 5 : group * 5 + 5] = rng.uniform(0.5, 1.5, 5)
+    return sparse.csr_matrix(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def grouped_points(n_points: int = 300, n_groups: int = 4, per_group: int = 6, seed: int = 0):
+    """Points with one to three labels of one group each; words of the group, of each label, and noise."""
+    rng = np.random.default_rng(seed)
+    n_labels = n_groups * per_group
+    X = np.zeros((n_points, n_labels * 2 + n_groups * 2 + 10), np.float32)
+    Y = np.zeros((n_points, n_labels), np.float32)
+    for i in range(n_points):
+        group = rng.integers(n_groups)
+        chances = 1.0 / np.arange(1, per_group + 1)
+        chosen = rng.choice(per_group, size=rng.integers(1, 4), replace=False, p=chances / chances.sum())
+        for label in chosen * n_groups + group:
+            Y[i, label] = 1
+            X[i, 2 * label : 2 * label + 2] = rng.uniform(0.5, 1.5, 2)
+        X[i, 2 * n_labels + 2 * group : 2 * n_labels + 2 * group + 2] = 1
+        X[i, -10 + rng.integers(10)] = 1
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return sparse.csr_matrix(X), sparse.csr_matrix(Y)
+
+
+def balanced_two_means(rows: np.ndarray, first: int, second: int) -> np.ndarray:
+    """Prabhu et al. 2018, algorithm 2, in float64."""
+    left, right = rows[first], rows[second]
+    before = -2.0
+    while True:
+        order = np.argsort(-(rows @ left - rows @ right), kind="stable")
+        clusters = np.ones(len(rows), int)
+        clusters[order[: (len(rows) + 1) // 2]] = 0
+        sums = [rows[clusters == c].sum(axis=0) for c in (0, 1)]
+        quality = sum(np.linalg.norm(s) for s in sums) / len(rows)
+        if quality - before < 1e-4:
+            return clusters
+        before = quality
+        left, right = (s / np.linalg.norm(s) for s in sums)
+
+
+def k_means(rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+    centroids = rows[seeds]
+    before = -2.0
+    while True:
+        cosines = rows @ centroids.T
+        clusters = cosines.argmax(axis=1)
+        quality = cosines.max(axis=1).mean()
+        if quality - before < 1e-4:
+            return clusters
+        before = quality
+        sums = np.stack([rows[clusters == c].sum(axis=0) for c in range(len(seeds))])
+        centroids = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
+
+
+def brute_force(trees, X: np.ndarray, n_labels: int) -> np.ndarray:
+    """Mean probability of every label: all paths of all trees, in float64 from the stored weights."""
+    total = np.zeros((X.shape[0], n_labels))
+    for tree in trees:
+        margins = X.astype(np.float64) @ dense_weights(tree, X.shape[1]).T + tree.bias
+        losses = np.maximum(1 - margins, 0) ** 2
+        path = np.zeros((X.shape[0], tree.n_nodes))
+        for node in range(tree.n_nodes):
+            for edge in range(tree.child_start[node], tree.child_start[node + 1]):
+                score = path[:, node] - losses[:, edge]
+                if tree.child[edge] >= 0:
+                    total[:, tree.child[edge]] += np.exp(score)
+                else:
+                    path[:, -1 - tree.child[edge]] = score
+    return total / len(trees)
+
+
+def dense_weights(tree, n_features: int) -> np.ndarray:
+    """(edges, features) of a TreeModel, read the way its docstring says."""
+    weights = np.zeros((tree.child.size, n_features))
+    for node in range(tree.n_nodes):
+        first, n_children = tree.child_start[node], tree.child_start[node + 1] - tree.child_start[node]
+        start = tree.first_value[node]
+        for r, feature in enumerate(tree.features[tree.row_start[node] : tree.row_start[node + 1]]):
+            if tree.is_dense[node]:
+                at = start + r * n_children
+                weights[first : first + n_children, feature] = tree.dense_values[at : at + n_children]
+            else:
+                low, high = tree.offsets[tree.first_offset[node] + r : tree.first_offset[node] + r + 2].astype(int)
+                children = tree.sparse_children[start + low : start + high].astype(int)
+                weights[first + children, feature] = tree.sparse_values[start + low : start + high]
+    return weights * tree.scale[:, None]

@@ -1,0 +1,109 @@
+"""Beam search: exact with a full beam, never better than exact with a narrow one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from longtail import Bonsai, Parabel
+from longtail.trees.label import search as search_module
+from trees.label.plain import brute_force, dense_weights, grouped_points
+
+X, Y = grouped_points()
+X_TEST = grouped_points(120, seed=5)[0]
+MODELS = {
+    "parabel": Parabel(n_trees=2, max_leaf=3, prune=0.01),
+    "bonsai": Bonsai(n_trees=2, n_children=5, max_leaf=4, prune=0.01),
+    "one leaf": Parabel(n_trees=1, prune=0.3),
+    "labels beside nodes": Bonsai(n_trees=1, n_children=8, max_leaf=2),
+}
+FITTED = {name: model.fit(X, Y) for name, model in MODELS.items()}
+every = pytest.mark.parametrize("name", MODELS)
+
+
+@every
+def test_a_full_beam_is_exact(name):
+    model = FITTED[name]
+    expected = brute_force(model.trees_, X_TEST.toarray(), 24)
+    model.set_params(beam=None)
+    found = model.predict(X_TEST, k=24)
+    model.set_params(beam=10)
+    assert (found.labels >= 0).all()
+    by_label = np.take_along_axis(expected, found.labels.astype(int), axis=1)
+    np.testing.assert_allclose(found.scores, by_label, rtol=2e-4, atol=1e-7)
+    assert (np.diff(by_label, axis=1) <= 1e-5).all()
+    assert ((found.scores > 0) & (found.scores <= 1)).all()
+
+
+@every
+@pytest.mark.parametrize("beam", [1, 2])
+def test_a_narrow_beam_finds_a_part_of_it_with_the_same_scores(name, beam):
+    model = FITTED[name]
+    trees = model.trees_
+    for tree in trees:
+        model.trees_ = [tree]  # an average over trees that did not all reach a label is lower
+        expected = brute_force([tree], X_TEST.toarray(), 24)
+        model.set_params(beam=beam)
+        found = model.predict(X_TEST, k=24)
+        kept = found.labels >= 0
+        assert kept.sum(axis=1).max() <= tree.most_candidates(beam)
+        by_label = np.take_along_axis(expected, np.maximum(found.labels, 0).astype(int), axis=1)
+        np.testing.assert_allclose(found.scores[kept], by_label[kept], rtol=2e-4, atol=1e-7)
+    model.trees_ = trees
+    model.set_params(beam=10)
+
+
+def test_a_beam_that_does_not_reach_k_labels_leaves_padding():
+    narrow = FITTED["parabel"].set_params(beam=1).predict(X_TEST, k=24)
+    FITTED["parabel"].set_params(beam=10)
+    assert (narrow.labels[:, 0] >= 0).all()
+    assert (narrow.labels[:, -1] == -1).all()
+    assert np.isneginf(narrow.scores[narrow.labels < 0]).all()
+
+
+@every
+def test_looking_up_by_table_and_by_search_are_the_same(name, monkeypatch):
+    """The kernels choose by cost; single points always search, batches of these sizes always take the table."""
+    model = FITTED[name]
+    together = model.predict(X_TEST, k=10)
+    singly = [model.predict(X_TEST[i], k=10) for i in range(X_TEST.shape[0])]
+    np.testing.assert_array_equal(together.labels, np.concatenate([one.labels for one in singly]))
+    np.testing.assert_array_equal(together.scores, np.concatenate([one.scores for one in singly]))
+    monkeypatch.setattr(search_module, "_CANDIDATES_AT_A_TIME", 300)  # a few points at a time
+    in_parts = model.predict(X_TEST, k=10)
+    np.testing.assert_array_equal(together.labels, in_parts.labels)
+    np.testing.assert_array_equal(together.scores, in_parts.scores)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 100])
+def test_find_is_a_search_in_a_sorted_list(n):
+    rng = np.random.default_rng(n)
+    features = np.sort(rng.choice(300, n, replace=False)).astype(np.int32)
+    wanted = np.sort(rng.choice(300, 60, replace=False)).astype(np.int32)
+    rows = np.empty(60, np.int64)
+    search_module._find(wanted, features, rows)
+    place = {int(f): r for r, f in enumerate(features)}
+    assert rows.tolist() == [place.get(int(f), -1) for f in wanted]
+
+
+def test_both_ways_to_keep_weights_are_in_use_and_agree_with_training():
+    """Sixteen bits: every weight is within half a unit of the trained one."""
+    stored = [tree for model in FITTED.values() for tree in model.trees_]
+    assert any(tree.is_dense.any() for tree in stored)
+    wide = Parabel(n_trees=1, prune=0.3).fit(*many_labels())
+    assert not wide.trees_[0].is_dense.any()
+    points, _ = many_labels()
+    wide.set_params(beam=None)
+    expected = brute_force(wide.trees_, points.toarray(), 90)
+    found = wide.predict(points, k=3)
+    np.testing.assert_allclose(found.scores, -np.sort(-expected, axis=1)[:, :3], rtol=1e-3, atol=1e-6)
+    fine = np.abs(dense_weights(wide.trees_[0], points.shape[1]))
+    assert fine[fine > 0].min() >= 0.3 * (1 - 1e-3)
+
+
+def many_labels():
+    rng = np.random.default_rng(0)
+    Y = np.eye(90, dtype=np.float32)[rng.integers(90, size=400)]
+    X = np.hstack([Y, rng.random((400, 20)) < 0.2]).astype(np.float32)
+    return sparse.csr_matrix(X / np.linalg.norm(X, axis=1, keepdims=True)), sparse.csr_matrix(Y)
