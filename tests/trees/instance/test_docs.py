@@ -1,0 +1,37 @@
+"""The page about instance trees: its example runs, and its table says what the result files say."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = DOCS / "instance-trees.md"
+
+
+def test_the_example_runs():
+    examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert examples
+    for example in examples:
+        exec(compile(example, str(PAGE), "exec"), {})
+
+
+def test_the_table_repeats_the_results():
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    for recipe in ("fastxml", "pfastxml", "pfastrexml", "pfastrexml-fitted"):
+        file = DOCS / "results" / "eurlex57k" / f"{recipe}.json"
+        metrics = json.loads(file.read_text(encoding="utf-8"))["metrics"]
+        shown = [f"{metrics[name]:.2f}" for name in ("P@1", "P@5", "PSP@1", "PSP@5", "coverage@5")]
+        assert f"| {' | '.join([recipe, *shown])} |" in lines
+
+
+def test_the_simulations_say_what_the_page_says():
+    found = json.loads((DOCS / "results" / "instance-trees.json").read_text(encoding="utf-8"))
+    truth, plain, scored = (found["a"][name]["mean"] for name in ("complete", "plain", "propensity-scored"))
+    assert all(abs(s - t) < 0.05 * t < abs(p - t) for t, p, s in zip(truth, plain, scored, strict=True))
+    for panel in ("b", "c"):
+        assert all(
+            ours > theirs
+            for ours, theirs in zip(found[panel]["PfastXML"]["least"], found[panel]["FastXML"]["most"], strict=True)
+        )
