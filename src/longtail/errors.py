@@ -51,7 +51,7 @@ class NotFittedError(LongtailError, ValueError, AttributeError):
 
 
 class TrainingError(LongtailError, ArithmeticError):
-    """Training reached values that are not finite; says for which label and what to change."""
+    """Training cannot go on (values that are not finite, too little memory); says where and what to change."""
 
 
 class MissingExtraError(LongtailError, ImportError):

@@ -75,15 +75,19 @@ class Bars:
 
         self._bars = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left:"),
-            TimeRemainingColumn(), console=messages, transient=True, disable=not messages.is_terminal,
+            TimeRemainingColumn(), TextColumn("{task.fields[note]}"), console=messages, transient=True,
+            disable=not messages.is_terminal,
         )  # fmt: skip
 
     def start(self, task: str, total: int) -> None:
-        self._bars.add_task(task, total=total)
+        self._bars.add_task(task, total=total, note="")
         self._bars.start()
 
     def advance(self, amount: int = 1) -> None:
         self._bars.advance(self._bars.task_ids[-1], amount)
+
+    def note(self, text: str) -> None:
+        self._bars.update(self._bars.task_ids[-1], note=text)
 
     def finish(self) -> None:
         self._bars.stop()

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from longtail.core import topk
 from longtail.errors import DataError, ParameterError
 
 PAD_LABEL = -1
@@ -77,6 +76,8 @@ class Predictions:
     @classmethod
     def from_csr(cls, matrix: sparse.csr_matrix, k: int) -> Predictions:
         """The k best stored entries of each row."""
+        from longtail.core import topk  # here, so that whoever brings ranked arrays does not load Numba
+
         matrix = sparse.csr_matrix(matrix)
         labels, scores = empty_top(matrix.shape[0], k)
         topk.top_of_sparse_rows(
@@ -87,6 +88,8 @@ class Predictions:
     @classmethod
     def from_dense(cls, matrix: ArrayLike, k: int) -> Predictions:
         """The k best columns of each row of an (n, L) array of scores."""
+        from longtail.core import topk
+
         dense = np.ascontiguousarray(matrix, dtype=np.float32)
         labels, scores = empty_top(dense.shape[0], k)
         topk.top_of_dense_rows(dense, labels, scores)

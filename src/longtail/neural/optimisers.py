@@ -1,0 +1,75 @@
+"""AdamW for dense parameters and SparseAdam for those whose gradients are sparse, behind one face."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from longtail.neural.plan import TrainingPlan
+
+
+class Optimisers:
+    """The optimisers of one network.
+
+    Groups come from `module.parameter_groups(plan)`, where it exists: dicts with "params" and, as needed, "lr",
+    "weight_decay" and "sparse": True (for embeddings made with sparse=True). Without it all parameters are one group.
+    """
+
+    def __init__(self, module: nn.Module, plan: TrainingPlan) -> None:
+        make = getattr(module, "parameter_groups", None)
+        groups = make(plan) if make else [{"params": [p for p in module.parameters() if p.requires_grad]}]
+        dense, sparse = [], []
+        for group in groups:
+            settings = {"params": list(group["params"]), "lr": group.get("lr", plan.learning_rate)}
+            if group.get("sparse"):
+                sparse.append(settings)
+            else:
+                dense.append(settings | {"weight_decay": group.get("weight_decay", plan.weight_decay)})
+        self.parts: list[torch.optim.Optimizer] = []
+        if dense:
+            # One pass over the weights instead of a dozen: on 2 CPU cores half of a small network's step.
+            self.parts.append(torch.optim.AdamW(dense, lr=plan.learning_rate, fused=True))
+        if sparse:
+            self.parts.append(torch.optim.SparseAdam(sparse, lr=plan.learning_rate))
+        self._rates = [[group["lr"] for group in part.param_groups] for part in self.parts]
+
+    def step(self, factor: float) -> None:
+        """Move the parameters, with every group's learning rate times `factor`."""
+        for part, rates in zip(self.parts, self._rates, strict=True):
+            for group, rate in zip(part.param_groups, rates, strict=True):
+                group["lr"] = rate * factor
+            part.step()
+
+    def clear_gradients(self) -> None:
+        for part in self.parts:
+            part.zero_grad(set_to_none=True)
+
+    def gradients_clipped(self, largest: float) -> torch.Tensor:
+        """Scale all gradients together to the norm `largest`, if it is greater; gives the norm before."""
+        values = [
+            _values(p) for part in self.parts for g in part.param_groups for p in g["params"] if p.grad is not None
+        ]
+        norm = torch.stack([torch.linalg.vector_norm(v.float()) for v in values]).square().sum().sqrt()
+        scale = (largest / (norm + 1e-6)).clamp(max=1.0)
+        for v in values:
+            v.mul_(scale)
+        return norm
+
+    def state(self) -> list[dict[int, dict[str, Any]]]:
+        return [part.state_dict()["state"] for part in self.parts]
+
+    def restore(self, states: list[dict[int, dict[str, Any]]]) -> None:
+        for part, state in zip(self.parts, states, strict=True):
+            part.load_state_dict({"state": state, "param_groups": part.state_dict()["param_groups"]})
+
+
+def _values(parameter: torch.Tensor) -> torch.Tensor:
+    """The numbers of a parameter's gradient; a sparse one is first summed up row by row, so that none occurs twice."""
+    gradient = parameter.grad
+    assert gradient is not None
+    if not gradient.is_sparse:
+        return gradient
+    parameter.grad = gradient.coalesce()
+    return parameter.grad._values()

@@ -1,0 +1,322 @@
+"""The one training loop of every neural model: steps, checkpoints, early stopping, averages, and bad days."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import nn
+
+from longtail.core.run import Run
+from longtail.errors import ParameterError, TrainingError
+from longtail.neural import snapshot
+from longtail.neural.batches import Batches, n_points, split, to_device
+from longtail.neural.optimisers import Optimisers
+from longtail.neural.placement import Placement, place, seeded, torch_threads
+from longtail.neural.plan import TrainingPlan
+
+logger = logging.getLogger(__name__)
+
+Validate = Callable[[nn.Module], dict[str, float]]
+
+_PART = "training"  # the one part of a checkpoint, replaced each time
+_LOOK_SECONDS = 1.0  # how often the loss is fetched from the device: for the display, and to see whether it is finite
+
+
+@dataclass
+class History:
+    """What a training did. `epochs`: for each epoch its mean loss, seconds and metrics. `best_epoch`: the one whose
+    weights were kept (the last one without a metric). `parts`: into how many parts batches had to be cut for memory."""
+
+    epochs: list[dict[str, float]] = field(default_factory=list)
+    best_epoch: int | None = None
+    parts: int = 1
+
+
+def train(
+    module: nn.Module,
+    batches: Batches,
+    plan: TrainingPlan,
+    *,
+    validate: Validate | None = None,
+    run: Run | None = None,
+) -> History:
+    """Train a module in place; afterwards it holds the weights of the best epoch, or their average, in eval mode.
+
+    module: `training_step(batch)` gives the mean loss over the batch's points, `parameter_groups(plan)`, if it exists,
+    the groups that `Optimisers` describes. validate: metrics of the module (in eval mode, without gradients) after each
+    epoch. run: progress, and a checkpoint that the caller has opened; with one, a training that was killed goes on
+    from the last checkpoint and ends as it would have.
+    """
+    plan.check()
+    if plan.metric is not None and validate is None:
+        raise ParameterError(f"the metric {plan.metric!r} is to be watched, but there is nothing to validate on")
+    with seeded(plan.seed), torch_threads(plan.n_jobs):
+        return _Training(module, batches, plan, validate, run or Run()).go()
+
+
+class _Step(nn.Module):
+    """A training step as a forward pass: what several processes must call, so that their gradients meet."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, batch: Any) -> torch.Tensor:
+        loss: torch.Tensor = self.module.training_step(batch)  # type: ignore[operator]
+        return loss
+
+
+class _Training:
+    def __init__(
+        self, module: nn.Module, batches: Batches, plan: TrainingPlan, validate: Validate | None, run: Run
+    ) -> None:
+        self.module, self.batches, self.plan, self.validate, self.run = module, batches, plan, validate, run
+        self.placement: Placement = place(plan.device, plan.precision)
+        self.device = self.placement.device
+        module.to(self.device)
+        self.training_step = self.placement.wrapped(_Step(module))
+        self.optimisers = Optimisers(module, plan)
+        self.steps_an_epoch = -(-len(batches) // plan.accumulate)
+        self.history = History()
+        self.epoch, self.step_of_epoch = 0, 0
+        self.average: snapshot.Tensors = {}
+        self.n_averaged = 0
+        self.best: snapshot.Tensors = {}
+        self.loss_sum = torch.zeros((), device=self.device)
+        self.broken_at = torch.full((), -1, device=self.device)  # the first step that was not finite, if any
+
+    # --- the loop ----------------------------------------------------------------------------------------------------
+
+    def go(self) -> History:
+        self._resume()
+        self.last_checkpoint = self.last_look = time.monotonic()
+        progress = self.run.progress
+        progress.start("train", self.plan.epochs * self.steps_an_epoch)
+        progress.advance(self.epoch * self.steps_an_epoch + self.step_of_epoch)
+        try:
+            while self.epoch < self.plan.epochs and not self._out_of_patience():
+                self._train_epoch()
+                self._end_epoch()
+        finally:
+            progress.finish()
+        self._keep_the_best()
+        return self.history
+
+    def _train_epoch(self) -> None:
+        self.module.train()
+        self.started = time.monotonic()
+        iterator = iter(self.batches.epoch(self.epoch))
+        state = snapshot.random_state(self.device)
+        list(islice(iterator, self.step_of_epoch * self.plan.accumulate))  # done before the checkpoint
+        snapshot.restore_random_state(state, self.device)
+        while group := list(islice(iterator, self.plan.accumulate)):
+            self._take_step(group)
+            self.step_of_epoch += 1
+            self.run.progress.advance()
+            if time.monotonic() - self.last_look >= _LOOK_SECONDS:
+                self._look()
+            if time.monotonic() - self.last_checkpoint >= self.plan.checkpoint_seconds:
+                self._checkpoint()
+
+    def _take_step(self, group: list[Any]) -> None:
+        while True:
+            try:
+                loss = self._gradients(group)
+                break
+            except (torch.OutOfMemoryError, RuntimeError) as error:
+                if not _is_out_of_memory(error):
+                    raise
+                shortage = str(error).partition("\n")[0]
+            self._halve(group, shortage)  # outside of the handler, whose traceback keeps the step's tensors alive
+        finite = torch.isfinite(loss)
+        if self.plan.clip is not None:
+            finite &= torch.isfinite(self.optimisers.gradients_clipped(self.plan.clip))
+        number = self.epoch * self.steps_an_epoch + self.step_of_epoch
+        self.broken_at = torch.where(finite | (self.broken_at >= 0), self.broken_at, number)
+        self.loss_sum += loss
+        n_steps = self.plan.epochs * self.steps_an_epoch
+        self.optimisers.step(self.plan.learning_rate_factor(number, n_steps))
+
+    def _gradients(self, group: list[Any]) -> torch.Tensor:
+        """The gradients of a step, batch by batch and part by part; gives the mean loss over all points."""
+        self.optimisers.clear_gradients()
+        total = sum(n_points(batch) for batch in group)
+        mean = torch.zeros((), device=self.device)
+        for batch in group:
+            for part in split(batch, self.history.parts):
+                own, share = self._own_share(part)
+                with self.placement.autocast():
+                    loss = self.training_step(to_device(own, self.device))
+                weighted = loss.float() * (share / total)
+                weighted.backward()
+                mean += weighted.detach() / self.placement.processes
+        return mean
+
+    def _own_share(self, part: Any) -> tuple[Any, float]:
+        """What this process takes of a batch, and its points, scaled so that the mean over processes is the mean."""
+        processes, rank = self.placement.processes, self.placement.rank
+        if processes == 1:
+            return part, n_points(part)
+        shares = split(part, processes)
+        if rank < len(shares):
+            return shares[rank], n_points(shares[rank]) * processes
+        return shares[0], 0.0  # fewer points than processes: this one takes part without counting
+
+    def _halve(self, group: list[Any], shortage: str) -> None:
+        self.optimisers.clear_gradients()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        largest = max(n_points(batch) for batch in group)
+        if self.placement.processes > 1:  # the others do not know, and would wait for this one
+            raise TrainingError(f"out of memory on {self.device} ({shortage}); set a smaller batch_size")
+        if self.history.parts >= largest:
+            raise TrainingError(
+                f"a single point does not fit into the memory of {self.device} ({shortage}); "
+                "make the network smaller, or train where there is more memory"
+            )
+        self.history.parts *= 2
+        logger.warning(
+            "out of memory on %s: batches of %d points are now computed in %d parts, which are added up; "
+            "a smaller batch_size would be faster",
+            self.device, largest, self.history.parts,
+        )  # fmt: skip
+
+    # --- the end of an epoch -----------------------------------------------------------------------------------------
+
+    def _end_epoch(self) -> None:
+        self._look()
+        record = {"epoch": self.epoch, "loss": float(self.loss_sum) / max(self.step_of_epoch, 1)}
+        record["seconds"] = time.monotonic() - self.started
+        averaging = self.plan.average_from is not None and self.epoch >= self.plan.average_from * self.plan.epochs
+        if averaging:
+            self._add_to_average()
+        if self.validate is not None:
+            record |= self._validated()
+        self.history.epochs.append(record)
+        self._note(record)
+        if self._is_best(record):
+            self.history.best_epoch = self.epoch
+            if self.plan.metric is not None:
+                self.best = _copy(self.average if averaging else self.module.state_dict())
+        self.epoch, self.step_of_epoch = self.epoch + 1, 0
+        self.loss_sum.zero_()
+
+    def _add_to_average(self) -> None:
+        self.n_averaged += 1
+        now = self.module.state_dict()
+        if self.n_averaged == 1:
+            self.average = {name: tensor.detach().clone() for name, tensor in now.items()}
+            return
+        for name, mean in self.average.items():
+            if mean.is_floating_point():
+                mean.add_((now[name] - mean) / self.n_averaged)
+            else:
+                mean.copy_(now[name])
+
+    def _validated(self) -> dict[str, float]:
+        """The metrics of the module, or of the average of its weights where there is one; its own weights come back."""
+        assert self.validate is not None
+        self.module.eval()
+        own = _copy(self.module.state_dict()) if self.average else None
+        if own is not None:
+            self.module.load_state_dict(self.average)
+        state = snapshot.random_state(self.device)
+        with torch.no_grad(), self.placement.autocast():
+            metrics = self.validate(self.module)
+        snapshot.restore_random_state(state, self.device)
+        if own is not None:
+            self.module.load_state_dict(own)
+        if self.plan.metric is not None and self.plan.metric not in metrics:
+            raise ParameterError(f"the metric {self.plan.metric!r} is not among those measured: {', '.join(metrics)}")
+        return metrics
+
+    def _is_best(self, record: dict[str, float]) -> bool:
+        metric, best = self.plan.metric, self.history.best_epoch
+        return metric is None or best is None or record[metric] > self.history.epochs[best][metric]
+
+    def _out_of_patience(self) -> bool:
+        best = self.history.best_epoch
+        return self.plan.metric is not None and best is not None and self.epoch - best > self.plan.patience
+
+    def _keep_the_best(self) -> None:
+        kept = self.best or self.average
+        if kept:
+            self.module.load_state_dict(kept)
+        self.optimisers.clear_gradients()
+        self.module.eval()
+
+    # --- looking, and checkpoints ------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Fetch the loss; an error if it, or the gradients, ceased to be finite since the last look."""
+        self.last_look = time.monotonic()
+        broken = int(self.broken_at)
+        if broken >= 0:
+            epoch, step = divmod(broken, self.steps_an_epoch)
+            kept = self.run.checkpoint
+            written = kept is not None and kept.get(_PART) is not None
+            saved = f"; the last good checkpoint is kept in {kept.folder}" if kept and written else ""
+            raise TrainingError(
+                f"the loss or its gradient is not finite in step {step + 1} of epoch {epoch + 1} (step {broken + 1} of "
+                f"the training){saved}; a smaller learning_rate, a clip, or precision='float32' may help"
+            )
+        if self.step_of_epoch:
+            mean = float(self.loss_sum) / self.step_of_epoch
+            self._note((self.history.epochs[-1] if self.history.epochs else {}) | {"epoch": self.epoch, "loss": mean})
+
+    def _note(self, record: dict[str, float]) -> None:
+        shown = [f"epoch {int(record['epoch']) + 1}"]
+        shown += [f"{name} {value:.4g}" for name, value in record.items() if name not in ("epoch", "seconds")]
+        self.run.progress.note(", ".join(shown))
+
+    def _checkpoint(self) -> None:
+        if self.run.checkpoint is None or self.placement.rank > 0:
+            return
+        self._look()  # nothing that is not finite may replace a good checkpoint
+        tensors = {
+            "model": self.module.state_dict(),
+            "average": self.average,
+            "best": self.best,
+            "random": snapshot.random_state(self.device),
+            "loop": {"loss_sum": self.loss_sum},
+        }
+        counters = {
+            "epoch": self.epoch,
+            "step_of_epoch": self.step_of_epoch,
+            "n_averaged": self.n_averaged,
+            "epochs": self.history.epochs,
+            "best_epoch": self.history.best_epoch,
+            "parts": self.history.parts,
+        }
+        self.run.checkpoint.put(_PART, snapshot.pack(tensors, self.optimisers.state(), counters))
+        self.last_checkpoint = time.monotonic()
+
+    def _resume(self) -> None:
+        arrays = None if self.run.checkpoint is None else self.run.checkpoint.get(_PART)
+        if arrays is None:
+            return
+        tensors, optimisers, counters = snapshot.unpack(arrays)
+        self.module.load_state_dict(tensors["model"])
+        self.optimisers.restore(optimisers)
+        self.average = {name: tensor.to(self.device) for name, tensor in tensors.get("average", {}).items()}
+        self.best = tensors.get("best", {})
+        self.epoch, self.step_of_epoch = counters["epoch"], counters["step_of_epoch"]
+        self.n_averaged = counters["n_averaged"]
+        self.history = History(counters["epochs"], counters["best_epoch"], counters["parts"])
+        self.loss_sum = tensors["loop"]["loss_sum"].to(self.device)
+        snapshot.restore_random_state(tensors["random"], self.device)
+
+
+def _copy(tensors: dict[str, torch.Tensor]) -> snapshot.Tensors:
+    """A copy on the CPU: the best weights wait there, off the device's memory."""
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error) or "alloc_cpu" in str(error)
