@@ -24,7 +24,8 @@ ALLOWED: dict[str, set[str]] = {
     "linear": FOUNDATION,
     "trees": FOUNDATION | {"linear"},
     "neural": {"core", "objectives", "trees"},
-    "compose": {"core", "objectives"},
+    # metrics choose the best epoch of RankNet, whose network neural trains
+    "compose": {"core", "objectives", "metrics", "neural"},
     "parallel": {"core"},
     "bench": FOUNDATION | {"linear", "trees", "neural", "compose", "parallel"},
     "app": FOUNDATION | {"linear", "trees", "neural", "compose", "parallel", "bench"},

@@ -19,6 +19,7 @@ PUBLIC = [
     "Popularity",
     "Predictions",
     "PropensityModel",
+    "PropensityRerank",
     "TextFeatures",
     "TextPipeline",
     "Texts",

@@ -20,6 +20,7 @@ _HOME = {
     "PfastreXML": "longtail.trees.instance.fastxml",
     "Parabel": "longtail.trees.label.models",
     "Popularity": "longtail.core.popularity",
+    "PropensityRerank": "longtail.compose.rerank",
     "load_model": "longtail.core.model",
     "save_model": "longtail.core.model",
     "make_longtail": "longtail.data.synthetic",

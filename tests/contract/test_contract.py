@@ -25,10 +25,15 @@ from longtail.metrics import scorer
 ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "parabel": lambda: {"max_leaf": 2},
     "bonsai": lambda: {"n_children": 3, "max_leaf": 2},
+    "propensityrerank": lambda: {"base": longtail.DiSMEC(), "folds": 2},
     "textpipeline": lambda: {"model": longtail.DiSMEC(), "features": longtail.TextFeatures(min_df=1)},
 }
 # Parameters to search in the GridSearchCV test; what is not listed is searched with its defaults alone.
-GRIDS: dict[str, dict[str, list[Any]]] = {"dismec": {"C": [0.1, 1.0]}, "textpipeline": {"features__min_df": [1, 2]}}
+GRIDS: dict[str, dict[str, list[Any]]] = {
+    "dismec": {"C": [0.1, 1.0]},
+    "textpipeline": {"features__min_df": [1, 2]},
+    "propensityrerank": {"exponent": [0.0, 1.0]},
+}
 # Estimators that look at no features: they cannot find the planted labels, and must give the popular ones.
 BLIND = {"popularity"}
 

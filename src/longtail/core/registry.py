@@ -20,6 +20,7 @@ _ESTIMATORS = {
     "fastxml": "longtail.trees.instance.fastxml:FastXML",
     "pfastxml": "longtail.trees.instance.fastxml:PfastXML",
     "pfastrexml": "longtail.trees.instance.fastxml:PfastreXML",
+    "propensityrerank": "longtail.compose.rerank:PropensityRerank",
     "textpipeline": "longtail.features.pipeline:TextPipeline",
 }
 _PARTS = {

@@ -92,7 +92,9 @@ class Checkpoint:
                 )
             if not self.resume:
                 for part in self.folder.iterdir():
-                    if part.name != _LOCK:
+                    if part.is_dir():
+                        shutil.rmtree(part)
+                    elif part.name != _LOCK:
                         part.unlink()
             self._write(file, identity.encode())
         self._opened = True
@@ -140,6 +142,10 @@ class Checkpoint:
         with self._output_errors():
             self._write(self.folder / f"{part}.safetensors", safetensors.numpy.save(arrays))
 
+    def part(self, name: str) -> Checkpoint:
+        """A checkpoint within this one, for a job of its own that is part of this job: a model inside of a model."""
+        return Checkpoint(self.folder / name, resume=self.resume)
+
     def clear(self) -> None:
         """Remove the folder, if this job opened it: what `open` refused belongs to someone else."""
         if self._opened:
@@ -159,6 +165,10 @@ class Run:
 
     progress: Progress = field(default_factory=Silent)
     checkpoint: Checkpoint | None = None
+
+    def part(self, name: str) -> Run:
+        """The same progress, and a checkpoint within this run's: for one of several models that are trained."""
+        return Run(self.progress, self.checkpoint.part(name) if self.checkpoint else None)
 
 
 def fingerprint(*arrays: Array) -> str:

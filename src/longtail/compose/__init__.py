@@ -1,0 +1,1 @@
+"""Estimators around estimators: re-ranking for rare labels, augmented tails, ensembles."""

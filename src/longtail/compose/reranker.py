@@ -1,0 +1,104 @@
+"""Modules that rank the base's best labels anew: what PropensityRerank and RankNet have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.compose.calibration import Calibration, Floats
+from longtail.compose.unseen import Splits, Unseen, predict_rows, predict_unseen
+from longtail.compose.wrapper import Wrapper, check_fitted_part
+from longtail.core import topk
+from longtail.core.estimator import check_whole, n_rows
+from longtail.core.predictions import Predictions, empty_top
+from longtail.core.run import Run
+from longtail.core.state import State
+from longtail.metrics import Matches
+from longtail.objectives.propensity import Propensities, propensities_from
+
+
+class Reranker(Wrapper):
+    """The base proposes `candidates` labels a point, its scores become log-odds, and a module gives new scores.
+
+    Candidates that the base pads stay padding. See `PropensityRerank` for the parameters.
+    """
+
+    base: Any
+    candidates: int
+    propensity: Propensities
+    folds: int
+    held_out: float | None
+    sample: int
+    prefit: bool
+    random_state: int
+
+    calibration_: Calibration
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_whole("candidates", self.candidates, 1)
+        check_whole("random_state", self.random_state, 0)
+        self._splits().check()
+
+    def _splits(self) -> Splits:
+        return Splits(self.folds, self.held_out, self.sample, self.random_state)
+
+    def _fit(self, X: Any, Y: sparse.csr_matrix, run: Run) -> None:
+        self._open_checkpoint(run)
+        self.base_, unseen = self._base_and_unseen(X, Y, run)
+        self.inverse_propensities_ = 1 / propensities_from(self.propensity, self.label_counts_, self.n_points_)
+        truth = Y[unseen.rows]
+        hits = Matches.of(unseen.predictions, truth).hits
+        proposed = unseen.predictions.labels >= 0
+        self.calibration_ = Calibration.fit(unseen.predictions.scores[proposed], hits[proposed])
+        self._learn(unseen.predictions.labels, self.calibration_.log_odds_of(unseen.predictions), truth, run)
+
+    def _base_and_unseen(self, X: Any, Y: sparse.csr_matrix, run: Run) -> tuple[Any, Unseen]:
+        k = min(self.candidates, Y.shape[1])
+        if self.prefit:
+            base = check_fitted_part(self.base, Y.shape[1])
+            # Propensities come from the counts that the base was trained with: X is what it has not seen.
+            self.label_counts_, self.n_points_ = base.label_counts_, base.n_points_
+            rows = np.random.default_rng(self.random_state).permutation(n_rows(X))[: self.sample]
+            rows.sort()
+            return base, Unseen(rows, predict_rows(base, X, rows, k))
+        unseen = predict_unseen(self._new_base, X, Y, self._splits(), k=k, run=run)
+        return self._new_base().fit(X, Y, run=run.part("base")), unseen
+
+    def _learn(self, labels: NDArray[np.int32], log_odds: Floats, Y: sparse.csr_matrix, run: Run) -> None:
+        """Fit the module to candidates of unseen points, their log-odds and the points' true labels."""
+
+    def _candidates(self, X: Any, k: int) -> tuple[NDArray[np.int32], Floats]:
+        """The base's best labels, at least k, and their log-odds (-inf for padding)."""
+        found = self.base_.predict(X, k=max(k, min(self.candidates, self.n_labels_)))
+        return found.labels, self.calibration_.log_odds_of(found)
+
+    def _get_state(self) -> State:
+        state = super()._get_state()
+        state.nest("calibration", self.calibration_.to_state())
+        state.arrays["inverse_propensities"] = self.inverse_propensities_
+        return state
+
+    def _set_state(self, state: State) -> None:
+        super()._set_state(state)
+        self.calibration_ = Calibration.from_state(state.part("calibration"))
+        self.inverse_propensities_ = state.arrays["inverse_propensities"]
+
+
+def best_of(candidates: NDArray[np.int32], scores: NDArray[Any], k: int) -> Predictions:
+    """The k best of each point's candidates (-1 pads), ties by the lower label id."""
+    best = empty_top(candidates.shape[0], k)
+    _best_of(candidates, np.ascontiguousarray(scores, dtype=np.float32), *best)
+    return Predictions(*best)
+
+
+@njit(cache=True, nogil=True)
+def _best_of(candidates, new_scores, labels, scores):
+    for i in range(candidates.shape[0]):
+        for j in range(candidates.shape[1]):
+            if candidates[i, j] >= 0:
+                topk.offer(candidates[i, j], new_scores[i, j], labels[i], scores[i])

@@ -1,0 +1,100 @@
+"""What a base predicts for points it was not trained on: by cross-fitting, or on a part that is held out.
+
+A module that learned from the scores of training points would learn how well the base remembers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.core.estimator import Estimator, n_rows
+from longtail.core.predictions import Predictions
+from longtail.core.run import Run
+from longtail.errors import DataError, ParameterError
+
+_CHUNK = 4096  # points; bounds the memory of predictions on the way
+
+
+@dataclass(frozen=True, eq=False)
+class Unseen:
+    """Predictions for points that the base which made them was not trained on. `rows`: which points."""
+
+    rows: NDArray[np.intp]
+    predictions: Predictions
+
+
+@dataclass(frozen=True)
+class Splits:
+    """How points are kept from a base: `folds` parts, each left out once, or one part with the share `held_out`.
+
+    At most `sample` points are predicted, chosen at random, so that memory does not grow with the number of points.
+    """
+
+    folds: int
+    held_out: float | None
+    sample: int
+    seed: int
+
+    def check(self) -> None:
+        for name, value, least in (("folds", self.folds, 2), ("sample", self.sample, 1)):
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+                raise ParameterError(f"{name} is {value!r}, but must be a whole number of at least {least}")
+        share = self.held_out
+        if share is not None and not (isinstance(share, (int, float, np.number)) and 0 < share < 1):
+            raise ParameterError(f"held_out is {share!r}, but must be a share between 0 and 1, or None for folds")
+
+    def parts(self, n_points: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """(points to train on, points to predict), both in rising order, for each part."""
+        if n_points < 2:
+            raise DataError("one point cannot be parted into points to train on and points to predict; give more")
+        order = np.random.default_rng(self.seed).permutation(n_points)
+        if self.held_out is not None:
+            size = min(max(round(self.held_out * n_points), 1), n_points - 1)
+            pieces = [order[:size]]
+        else:
+            pieces = np.array_split(order, min(self.folds, n_points))
+        total = sum(piece.size for piece in pieces)
+        for piece in pieces:
+            left = np.ones(n_points, dtype=np.bool_)
+            left[piece] = False
+            wanted = max(round(min(self.sample, total) * piece.size / total), 1)
+            yield np.flatnonzero(left), np.sort(piece[:wanted])
+
+
+def predict_unseen(
+    new_base: Callable[[], Estimator], X: Any, Y: sparse.csr_matrix, splits: Splits, *, k: int, run: Run
+) -> Unseen:
+    """Predictions of bases that were each trained without the points they predict. Finished parts are kept."""
+    rows, predictions = [], []
+    for number, (train, test) in enumerate(splits.parts(n_rows(X))):
+        part = f"unseen-{number:03d}"
+        saved = run.checkpoint.get(part) if run.checkpoint else None
+        if saved is None:
+            own = run.part(part)
+            base = new_base().fit(rows_of(X, train), Y[train], run=own)
+            found = predict_rows(base, X, test, k)
+            saved = {"labels": found.labels, "scores": found.scores}
+            if run.checkpoint and own.checkpoint:
+                run.checkpoint.put(part, saved)
+                own.checkpoint.clear()
+        rows.append(test)
+        predictions.append(Predictions(saved["labels"], saved["scores"]))
+    return Unseen(np.concatenate(rows), Predictions.concatenate(predictions))
+
+
+def predict_rows(base: Estimator, X: Any, rows: NDArray[np.intp], k: int) -> Predictions:
+    starts = range(0, rows.size, _CHUNK)
+    return Predictions.concatenate([base.predict(rows_of(X, rows[i : i + _CHUNK]), k=k) for i in starts])
+
+
+def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Some of the points, in this order: of a matrix, of `Texts` (which stay packed), or of any sequence of texts."""
+    if hasattr(X, "shape"):
+        return X[rows]
+    return X.subset(rows) if hasattr(X, "subset") else [X[int(row)] for row in rows]
