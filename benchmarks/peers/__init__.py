@@ -45,13 +45,16 @@ def run(python: str, worker: str, folder: Path, *arguments: str) -> dict[str, fl
     """Times, size and peak memory of one system; its ranking lies in the folder afterwards."""
     command = [python, str(HERE / f"{worker}_worker.py"), str(folder), *arguments]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # wait4 gives the peak of this child alone; RUSAGE_CHILDREN would keep the largest of all children so far.
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONWARNINGS": "ignore"})
-    assert child.stdout is not None
-    lines = child.stdout.read().strip().splitlines()
-    _, status, usage = os.wait4(child.pid, 0)
-    if status:
-        raise SystemExit(f"{worker} failed with status {status}; its messages are above")
+    environment = os.environ | {"PYTHONWARNINGS": "ignore"}
+    with tempfile.TemporaryFile("w+") as messages:  # progress bars of peers would bury the tables
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=messages, text=True, env=environment)
+        assert child.stdout is not None
+        lines = child.stdout.read().strip().splitlines()
+        # wait4 gives the peak of this child alone; RUSAGE_CHILDREN would keep the largest of all children so far.
+        _, status, usage = os.wait4(child.pid, 0)
+        if status:
+            messages.seek(0)
+            raise SystemExit(f"{worker} failed with status {status}: {messages.read()[-2000:]}")
     cpu = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before.ru_utime
     return json.loads(lines[-1]) | {"peak_mb": usage.ru_maxrss / 1024, "cpu_s": cpu}
 
