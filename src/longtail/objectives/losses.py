@@ -62,12 +62,17 @@ def loss_named(name: str) -> Loss:
     return LOSSES[name]
 
 
-def weighted_loss(loss: Loss, scores: ArrayLike, Y: Any, own: ArrayLike, opposite: ArrayLike) -> Floats:
+def weighted_loss(
+    loss: Loss, scores: ArrayLike, Y: Any, own: ArrayLike, opposite: ArrayLike, *, bounded: bool = False
+) -> Floats:
     """The loss of each (point, label): own l+ + opposite l- where y = 1, l- where y = 0; sum it as you need.
 
     scores: (n, L). Y: (n, L), dense or sparse 0/1. own, opposite: one factor a label, from a weighting.
+    bounded: a term below 0, which only the unbiased weighting has, counts as 0; what is trained with it can then not
+    run away, at the price of some bias where a noted label scores high.
     """
-    return _weighted(loss.positive, loss.negative, scores, Y, own, opposite)
+    terms = _weighted(loss.positive, loss.negative, scores, Y, own, opposite)
+    return np.maximum(terms, 0.0) if bounded else terms
 
 
 def weighted_gradient(loss: Loss, scores: ArrayLike, Y: Any, own: ArrayLike, opposite: ArrayLike) -> Floats:

@@ -136,6 +136,15 @@ def normalised(eta: ArrayLike) -> Floats:
     return np.asarray(eta * (eta.size / total))
 
 
+def normalised_coefficients(weighting: Weighting, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
+    """The coefficients as deep models use them: `own` normalised (eq. 24) where the weighting is a plain factor.
+
+    The unbiased one stays as it is: its two parts belong together, and scaled they would estimate nothing.
+    """
+    own, opposite = weighting.coefficients(counts, n_points)
+    return (own, opposite) if opposite.any() else (normalised(own), opposite)
+
+
 _NAMED: dict[str, type[PW] | type[PWcb] | type[Unbiased]] = {"pw": PW, "pw-cb": PWcb, "unbiased": Unbiased}
 
 
