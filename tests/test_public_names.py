@@ -20,6 +20,7 @@ PUBLIC = [
     "Predictions",
     "PropensityModel",
     "PropensityRerank",
+    "RankNet",
     "TextFeatures",
     "TextPipeline",
     "Texts",

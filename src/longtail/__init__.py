@@ -21,6 +21,7 @@ _HOME = {
     "Parabel": "longtail.trees.label.models",
     "Popularity": "longtail.core.popularity",
     "PropensityRerank": "longtail.compose.rerank",
+    "RankNet": "longtail.compose.ranknet",
     "load_model": "longtail.core.model",
     "save_model": "longtail.core.model",
     "make_longtail": "longtail.data.synthetic",

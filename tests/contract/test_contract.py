@@ -26,6 +26,7 @@ ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "parabel": lambda: {"max_leaf": 2},
     "bonsai": lambda: {"n_children": 3, "max_leaf": 2},
     "propensityrerank": lambda: {"base": longtail.DiSMEC(), "folds": 2},
+    "ranknet": lambda: {"base": longtail.DiSMEC(), "folds": 2, "epochs": 2, "units": 4},
     "textpipeline": lambda: {"model": longtail.DiSMEC(), "features": longtail.TextFeatures(min_df=1)},
 }
 # Parameters to search in the GridSearchCV test; what is not listed is searched with its defaults alone.

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy import optimize
 from scipy.special import expit
 
-from longtail.core.predictions import Predictions
 from longtail.core.state import State
 from longtail.errors import DataError
 
@@ -58,10 +57,6 @@ class Calibration:
             z[outside] = self.log_odds[end] + slope * (scores[outside] - self.knots[end])
         return np.asarray(z)
 
-    def log_odds_of(self, predictions: Predictions) -> Floats:
-        """Of every predicted label; -inf where a row is padded."""
-        return self(predictions.scores.astype(np.float64))
-
     def to_state(self) -> State:
         return State(arrays={"knots": self.knots, "log_odds": self.log_odds})
 
@@ -70,9 +65,9 @@ class Calibration:
         return cls(state.arrays["knots"], state.arrays["log_odds"])
 
 
-def log_probability(log_odds: Floats) -> Floats:
+def log_probability(log_odds: NDArray[Any]) -> NDArray[Any]:
     """log sigmoid(z): finite and exact where the probability itself would round to 0 or 1."""
-    return np.asarray(-np.logaddexp(0.0, -log_odds))
+    return np.asarray(-np.logaddexp(0, -log_odds))
 
 
 def _grouped(scores: Floats, hits: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
@@ -80,9 +75,10 @@ def _grouped(scores: Floats, hits: NDArray[np.bool_]) -> tuple[Floats, Floats, F
     levels = np.linspace(0, 1, _BINS)
     edges = np.unique(np.concatenate([np.quantile(scores, levels), np.quantile(scores[hits], levels)]))
     group = np.searchsorted(edges, scores, side="right") - 1
-    number: Floats = np.bincount(group, minlength=edges.size).astype(np.float64)
-    right: Floats = np.bincount(group, weights=hits.astype(np.float64), minlength=edges.size)
-    total = np.bincount(group, weights=scores, minlength=edges.size)
+    number, right, total = (
+        np.asarray(np.bincount(group, weights=weights, minlength=edges.size), dtype=np.float64)
+        for weights in (np.ones(group.size), hits.astype(np.float64), scores)
+    )
     kept = number > 0
     number, right = number[kept], right[kept]
     # One imagined score, half right, spread over the groups: scores that part perfectly would have infinite slopes.

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from longtail.compose.calibration import log_probability
-from longtail.compose.reranker import Reranker, best_of
+from longtail.compose.reranker import Reranker
 from longtail.core.estimator import check_at_least_zero
 from longtail.core.inputs import check_k
 from longtail.core.predictions import Predictions
@@ -59,15 +56,14 @@ class PropensityRerank(Reranker):
         """The k best labels of each point; `exponent` stands in for the model's own."""
         self._check_fitted()
         k = check_k(k, self.n_labels_)
-        return self._ranked(self._check_X(X, fitted=True), k, self.exponent if exponent is None else exponent)
+        return self._reranked(self._check_X(X, fitted=True), k, self.exponent if exponent is None else exponent)
 
     def _predict(self, X: Any, k: int) -> Predictions:
-        return self._ranked(X, k, self.exponent)
+        return self._reranked(X, k, self.exponent)
 
-    def _ranked(self, X: Any, k: int, exponent: float) -> Predictions:
+    def _reranked(self, X: Any, k: int, exponent: float) -> Predictions:
         _check_exponent(exponent)
-        labels, log_odds = self._candidates(X, k)
-        return best_of(labels, log_probability(log_odds) + exponent * np.log(self.inverse_propensities_)[labels], k)
+        return self._ranked(*self._propose(X, k), exponent, k)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.compose.calibration import Calibration, Floats
+from longtail.compose.calibration import Calibration, Floats, log_probability
 from longtail.compose.unseen import Splits, Unseen, predict_rows, predict_unseen
 from longtail.compose.wrapper import Wrapper, check_fitted_part
 from longtail.core import topk
@@ -19,6 +20,23 @@ from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.metrics import Matches
 from longtail.objectives.propensity import Propensities, propensities_from
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """What a base proposes for n points: `labels` (n, m; -1 pads), their `log_odds` (n, m; -inf for padding), `hits`
+    (n, m), which of them are right, and `truth` (n, L), all labels of the points."""
+
+    labels: NDArray[np.int32]
+    log_odds: Floats
+    hits: NDArray[np.bool_]
+    truth: sparse.csr_matrix
+
+    def __len__(self) -> int:
+        return int(self.labels.shape[0])
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> Candidates:
+        return Candidates(self.labels[rows], self.log_odds[rows], self.hits[rows], self.truth[rows])
 
 
 class Reranker(Wrapper):
@@ -51,11 +69,11 @@ class Reranker(Wrapper):
         self._open_checkpoint(run)
         self.base_, unseen = self._base_and_unseen(X, Y, run)
         self.inverse_propensities_ = 1 / propensities_from(self.propensity, self.label_counts_, self.n_points_)
-        truth = Y[unseen.rows]
-        hits = Matches.of(unseen.predictions, truth).hits
-        proposed = unseen.predictions.labels >= 0
-        self.calibration_ = Calibration.fit(unseen.predictions.scores[proposed], hits[proposed])
-        self._learn(unseen.predictions.labels, self.calibration_.log_odds_of(unseen.predictions), truth, run)
+        found, truth = unseen.predictions, Y[unseen.rows]
+        hits = Matches.of(found, truth).hits
+        proposed = found.labels >= 0
+        self.calibration_ = Calibration.fit(found.scores[proposed], hits[proposed])
+        self._learn(Candidates(found.labels, self._log_odds(found), hits, truth), run)
 
     def _base_and_unseen(self, X: Any, Y: sparse.csr_matrix, run: Run) -> tuple[Any, Unseen]:
         k = min(self.candidates, Y.shape[1])
@@ -69,13 +87,20 @@ class Reranker(Wrapper):
         unseen = predict_unseen(self._new_base, X, Y, self._splits(), k=k, run=run)
         return self._new_base().fit(X, Y, run=run.part("base")), unseen
 
-    def _learn(self, labels: NDArray[np.int32], log_odds: Floats, Y: sparse.csr_matrix, run: Run) -> None:
-        """Fit the module to candidates of unseen points, their log-odds and the points' true labels."""
+    def _learn(self, unseen: Candidates, run: Run) -> None:
+        """Fit the module to what the base proposes for points that it has not seen."""
 
-    def _candidates(self, X: Any, k: int) -> tuple[NDArray[np.int32], Floats]:
-        """The base's best labels, at least k, and their log-odds (-inf for padding)."""
+    def _propose(self, X: Any, k: int) -> tuple[NDArray[np.int32], Floats]:
+        """The base's best labels, at least k, and their log-odds."""
         found = self.base_.predict(X, k=max(k, min(self.candidates, self.n_labels_)))
-        return found.labels, self.calibration_.log_odds_of(found)
+        return found.labels, self._log_odds(found)
+
+    def _log_odds(self, found: Predictions) -> Floats:
+        return self.calibration_(found.scores.astype(np.float64))
+
+    def _ranked(self, labels: NDArray[np.int32], log_odds: NDArray[Any], exponent: float, k: int) -> Predictions:
+        """The k best by log(P / p^exponent)."""
+        return best_of(labels, log_quotient(labels, log_odds, np.log(self.inverse_propensities_), exponent), k)
 
     def _get_state(self) -> State:
         state = super()._get_state()
@@ -87,6 +112,13 @@ class Reranker(Wrapper):
         super()._set_state(state)
         self.calibration_ = Calibration.from_state(state.part("calibration"))
         self.inverse_propensities_ = state.arrays["inverse_propensities"]
+
+
+def log_quotient(
+    labels: NDArray[np.int32], log_odds: NDArray[Any], log_inverse: Floats, exponent: float
+) -> NDArray[Any]:
+    """log(P / p^exponent) of candidates: P from their log-odds, log 1/p of every label."""
+    return log_probability(log_odds) + exponent * log_inverse[labels]
 
 
 def best_of(candidates: NDArray[np.int32], scores: NDArray[Any], k: int) -> Predictions:

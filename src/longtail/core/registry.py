@@ -21,6 +21,7 @@ _ESTIMATORS = {
     "pfastxml": "longtail.trees.instance.fastxml:PfastXML",
     "pfastrexml": "longtail.trees.instance.fastxml:PfastreXML",
     "propensityrerank": "longtail.compose.rerank:PropensityRerank",
+    "ranknet": "longtail.compose.ranknet:RankNet",
     "textpipeline": "longtail.features.pipeline:TextPipeline",
 }
 _PARTS = {

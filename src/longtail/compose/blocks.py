@@ -1,0 +1,71 @@
+"""The blocks of a RankNet at prediction time: NumPy and Numba, no torch.
+
+For a point with candidates c_1 ... c_m (the base's best labels) and their log-odds z a block computes
+
+    z_c <- z_c + bias_c + out_c . relu(hidden_bias + sum_j sigmoid(z_{c_j}) in_{c_j})
+
+which is `F = W2 s(W1 f) + f` ("Improving tail label prediction", section 3.2) with a sparse f, and only those rows of
+W2 looked at that belong to candidates: m x V operations instead of L x V.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from longtail.core.state import State
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualBlocks:
+    """Weights of B blocks with V hidden units over L labels.
+
+    `inward` (B, L, V): rows of W1 by label. `hidden_bias` (B, V). `outward` (B, L, V): rows of W2. `bias` (B, L).
+    """
+
+    inward: Floats
+    hidden_bias: Floats
+    outward: Floats
+    bias: Floats
+
+    def __call__(self, labels: NDArray[np.int32], log_odds: NDArray[np.float64]) -> Floats:
+        """New log-odds of candidates (n, m; -1 pads, whose log-odds are not touched)."""
+        result = np.array(log_odds, dtype=np.float32, order="C")
+        _pass_through(labels, self.inward, self.hidden_bias, self.outward, self.bias, result)
+        return result
+
+    def to_state(self) -> State:
+        return State(arrays=dict(vars(self)))
+
+    @classmethod
+    def from_state(cls, state: State) -> ResidualBlocks:
+        return cls(**state.arrays)
+
+
+@njit(cache=True, nogil=True)
+def _pass_through(labels, inward, hidden_bias, outward, bias, log_odds):
+    n_blocks, n_units = hidden_bias.shape
+    hidden = np.empty(n_units, np.float32)
+    for i in range(labels.shape[0]):
+        for b in range(n_blocks):
+            hidden[:] = hidden_bias[b]
+            for j in range(labels.shape[1]):
+                if labels[i, j] >= 0:
+                    active = np.float32(1) / (np.float32(1) + np.exp(-log_odds[i, j]))
+                    row = inward[b, labels[i, j]]
+                    for v in range(n_units):
+                        hidden[v] += active * row[v]
+            for v in range(n_units):
+                hidden[v] = max(hidden[v], np.float32(0))
+            for j in range(labels.shape[1]):
+                if labels[i, j] >= 0:
+                    row = outward[b, labels[i, j]]
+                    change = bias[b, labels[i, j]]
+                    for v in range(n_units):
+                        change += hidden[v] * row[v]
+                    log_odds[i, j] += change

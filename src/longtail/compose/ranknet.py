@@ -1,0 +1,192 @@
+"""RankNet: a small network that ranks the base's best labels anew."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.compose.blocks import ResidualBlocks
+from longtail.compose.calibration import Floats
+from longtail.compose.reranker import Candidates, Reranker, best_of, log_quotient
+from longtail.core.estimator import check_at_least_zero, check_positive, check_whole
+from longtail.core.predictions import Predictions
+from longtail.core.run import Run
+from longtail.core.state import State
+from longtail.errors import ParameterError
+from longtail.metrics import Matches, score
+from longtail.objectives.propensity import Propensities, PropensityModel
+
+logger = logging.getLogger(__name__)
+
+_EXPONENTS = np.linspace(0, 1, 41)
+_VALIDATION = 0.2  # share of the unseen points that choose the epoch and the exponent
+
+
+class RankNet(Reranker):
+    """Re-ranking by residual bottleneck blocks trained with a population-aware loss ("Improving tail label prediction
+    for extreme multi-label learning", section 3.2).
+
+    The base's scores of its best labels become log-odds z. Blocks z <- W2 relu(W1 sigmoid(z)) + z, whose hidden units
+    see which labels are proposed together, change them, and labels are ranked by `P / p_l^exponent` of the result, as
+    `PropensityRerank` does without blocks. The network learns from points that the base has not seen. Epoch and
+    exponent are those with the best PSP@1 on a fifth of these points, among all that cost at most
+    `max_precision_loss` of the base's P@1; if no epoch beats the network's start, there are no blocks.
+
+    Training needs the `deep` extra (torch); prediction does not. Scores are meant for ranking.
+
+    max_precision_loss: points of P@1, in percent. blocks, units: number of blocks and their hidden units (0 blocks:
+        only the exponent is chosen, and torch is not needed).
+    balance, margin: lambda and c of the population-aware loss. negatives: wrong candidates of a point that a training
+        step looks at. anchor: weight of the cross-entropy beside that loss, which alone would lose probabilities.
+    shrink, dropout: what keeps the network close to its start. epochs, patience, learning_rate, batch_size: of the
+        training.
+    base, candidates, propensity, folds, held_out, sample, prefit: see `PropensityRerank`.
+    """
+
+    def __init__(
+        self,
+        *,
+        base: Any = None,
+        candidates: int = 20,
+        max_precision_loss: float = 1.0,
+        propensity: Propensities = PropensityModel(),  # noqa: B008 (frozen)
+        blocks: int = 1,
+        units: int = 64,
+        balance: float = 1.0,
+        margin: float = 1.0,
+        negatives: int = 20,
+        anchor: float = 30.0,
+        shrink: float = 3.0,
+        dropout: float = 0.2,
+        epochs: int = 10,
+        patience: int = 3,
+        learning_rate: float = 1e-3,
+        batch_size: int = 256,
+        folds: int = 3,
+        held_out: float | None = None,
+        sample: int = 100_000,
+        prefit: bool = False,
+        random_state: int = 0,
+    ) -> None:
+        self.base = base
+        self.candidates = candidates
+        self.max_precision_loss = max_precision_loss
+        self.propensity = propensity
+        self.blocks = blocks
+        self.units = units
+        self.balance = balance
+        self.margin = margin
+        self.negatives = negatives
+        self.anchor = anchor
+        self.shrink = shrink
+        self.dropout = dropout
+        self.epochs = epochs
+        self.patience = patience
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.folds = folds
+        self.held_out = held_out
+        self.sample = sample
+        self.prefit = prefit
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_whole("blocks", self.blocks, 0)
+        for name in ("units", "negatives", "epochs", "patience", "batch_size"):
+            check_whole(name, getattr(self, name), 1)
+        check_positive(learning_rate=self.learning_rate)
+        names = ("max_precision_loss", "balance", "margin", "anchor", "shrink", "dropout")
+        check_at_least_zero(**{name: getattr(self, name) for name in names})
+        if self.dropout >= 1:
+            raise ParameterError(f"dropout is {self.dropout!r}, but must be a share from 0 up to, not including, 1")
+
+    def _learn(self, unseen: Candidates, run: Run) -> None:
+        order = np.random.default_rng([self.random_state, 1]).permutation(len(unseen))
+        size = max(round(_VALIDATION * order.size), 1)
+        held, learning = unseen[np.sort(order[:size])], unseen[np.sort(order[size:])]
+        frontier = Frontier.of(held, self.inverse_propensities_, self.max_precision_loss / 100)
+        self.blocks_ = self._no_blocks()
+        start, self.exponent_ = frontier.best(held.log_odds)
+        self.validation_ = {"start": start}
+        if self.blocks == 0 or len(learning) == 0:
+            return
+        blocks = self._trained(learning, frontier, run)
+        trained, exponent = frontier.best(blocks(held.labels, held.log_odds))
+        self.validation_["trained"] = trained
+        logger.info("PSP@1 on points held out: %.4f at the start, %.4f trained", start, trained)
+        if trained > start:
+            self.blocks_, self.exponent_ = blocks, exponent
+
+    def _no_blocks(self) -> ResidualBlocks:
+        wide, narrow = np.zeros((0, self.n_labels_, 1), np.float32), np.zeros((0, self.n_labels_), np.float32)
+        return ResidualBlocks(wide, np.zeros((0, 1), np.float32), wide, narrow)
+
+    def _trained(self, learning: Candidates, frontier: Frontier, run: Run) -> ResidualBlocks:
+        from longtail.neural.plan import TrainingPlan
+        from longtail.neural.rerank import RankedLists, RerankSettings, train_blocks
+
+        lift = self.exponent_ * np.log(self.inverse_propensities_)
+        lists = RankedLists(learning.labels, learning.log_odds, learning.hits, lift, self.label_counts_)
+        settings = RerankSettings(
+            blocks=self.blocks, units=self.units, balance=self.balance, margin=self.margin, negatives=self.negatives,
+            anchor=self.anchor, dropout=self.dropout, shrink=self.shrink,
+        )  # fmt: skip
+        # One thread: the network is small, and the result must not depend on their number.
+        plan = TrainingPlan(
+            epochs=self.epochs, learning_rate=self.learning_rate, batch_size=self.batch_size, metric="PSP@1",
+            patience=self.patience, precision="float32", device="cpu", seed=self.random_state, n_jobs=1,
+        )  # fmt: skip
+        held = frontier.held
+
+        def validate(arrays: dict[str, Any]) -> dict[str, float]:
+            return {"PSP@1": frontier.best(ResidualBlocks(**arrays)(held.labels, held.log_odds))[0]}
+
+        return ResidualBlocks(**train_blocks(lists, settings, plan, validate=validate, run=run))
+
+    def _predict(self, X: Any, k: int) -> Predictions:
+        labels, log_odds = self._propose(X, k)
+        return self._ranked(labels, self.blocks_(labels, log_odds), self.exponent_, k)
+
+    def _get_state(self) -> State:
+        state = super()._get_state()
+        state.values |= {"exponent": float(self.exponent_), "validation": self.validation_}
+        state.nest("blocks", self.blocks_.to_state())
+        return state
+
+    def _set_state(self, state: State) -> None:
+        super()._set_state(state)
+        self.exponent_, self.validation_ = float(state.values["exponent"]), state.values["validation"]
+        self.blocks_ = ResidualBlocks.from_state(state.part("blocks"))
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """How much PSP@1 there is on held-out points for at most `loss` of the base's P@1."""
+
+    held: Candidates
+    inverse_propensities: Floats
+    least_precision: float
+
+    @classmethod
+    def of(cls, held: Candidates, inverse_propensities: Floats, loss: float) -> Frontier:
+        base = Matches.of(best_of(held.labels, held.log_odds, 1), held.truth)
+        return cls(held, inverse_propensities, score(base, "P@1") - loss)
+
+    def best(self, log_odds: NDArray[Any]) -> tuple[float, float]:
+        """(PSP@1, exponent): the best that any power of the propensities makes of these log-odds of the candidates.
+
+        Where every exponent costs too much P@1: (minus what is lacking, an exponent).
+        """
+        log_inverse = np.log(self.inverse_propensities)
+        found = []
+        for exponent in _EXPONENTS:
+            ranked = best_of(self.held.labels, log_quotient(self.held.labels, log_odds, log_inverse, exponent), 1)
+            matches = Matches.of(ranked, self.held.truth, inverse_propensities=self.inverse_propensities)
+            lacking = self.least_precision - score(matches, "P@1")
+            found.append((score(matches, "PSP@1") if lacking <= 0 else -lacking, float(exponent)))
+        return max(found, key=lambda pair: (pair[0], -pair[1]))
