@@ -22,7 +22,7 @@ from longtail.objectives.propensity import Propensities, PropensityModel
 
 logger = logging.getLogger(__name__)
 
-_EXPONENTS = np.linspace(0, 1, 41)
+_EXPONENTS = np.linspace(0, 1, 21)
 _VALIDATION = 0.2  # share of the unseen points that choose the epoch and the exponent
 
 
@@ -32,9 +32,9 @@ class RankNet(Reranker):
 
     The base's scores of its best labels become log-odds z. Blocks z <- W2 relu(W1 sigmoid(z)) + z, whose hidden units
     see which labels are proposed together, change them, and labels are ranked by `P / p_l^exponent` of the result, as
-    `PropensityRerank` does without blocks. The network learns from points that the base has not seen. Epoch and
-    exponent are those with the best PSP@1 on a fifth of these points, among all that cost at most
-    `max_precision_loss` of the base's P@1; if no epoch beats the network's start, there are no blocks.
+    `PropensityRerank` does without blocks. The network learns from points that the base has not seen. A fifth of these
+    points choose the exponent that costs `max_precision_loss` of P@1, and the epoch with the best PSP@1 there; if no
+    epoch beats the network's start, there are no blocks.
 
     Training needs the `deep` extra (torch); prediction does not. Scores are meant for ranking.
 
@@ -59,11 +59,11 @@ class RankNet(Reranker):
         balance: float = 1.0,
         margin: float = 1.0,
         negatives: int = 20,
-        anchor: float = 30.0,
-        shrink: float = 3.0,
+        anchor: float = 100.0,
+        shrink: float = 10.0,
         dropout: float = 0.2,
-        epochs: int = 10,
-        patience: int = 3,
+        epochs: int = 15,
+        patience: int = 8,
         learning_rate: float = 1e-3,
         batch_size: int = 256,
         folds: int = 3,
@@ -110,17 +110,16 @@ class RankNet(Reranker):
         size = max(round(_VALIDATION * order.size), 1)
         held, learning = unseen[np.sort(order[:size])], unseen[np.sort(order[size:])]
         frontier = Frontier.of(held, self.inverse_propensities_, self.max_precision_loss / 100)
-        self.blocks_ = self._no_blocks()
-        start, self.exponent_ = frontier.best(held.log_odds)
-        self.validation_ = {"start": start}
+        self.blocks_, start = self._no_blocks(), frontier.height(held.log_odds)
+        self.exponent_, self.validation_ = frontier.exponent(held.log_odds), {"start": start}
         if self.blocks == 0 or len(learning) == 0:
             return
         blocks = self._trained(learning, frontier, run)
-        trained, exponent = frontier.best(blocks(held.labels, held.log_odds))
-        self.validation_["trained"] = trained
+        changed = blocks(held.labels, held.log_odds)
+        trained = self.validation_["trained"] = frontier.height(changed)
         logger.info("PSP@1 on points held out: %.4f at the start, %.4f trained", start, trained)
         if trained > start:
-            self.blocks_, self.exponent_ = blocks, exponent
+            self.blocks_, self.exponent_ = blocks, frontier.exponent(changed)
 
     def _no_blocks(self) -> ResidualBlocks:
         wide, narrow = np.zeros((0, self.n_labels_, 1), np.float32), np.zeros((0, self.n_labels_), np.float32)
@@ -144,7 +143,7 @@ class RankNet(Reranker):
         held = frontier.held
 
         def validate(arrays: dict[str, Any]) -> dict[str, float]:
-            return {"PSP@1": frontier.best(ResidualBlocks(**arrays)(held.labels, held.log_odds))[0]}
+            return {"PSP@1": frontier.height(ResidualBlocks(**arrays)(held.labels, held.log_odds))}
 
         return ResidualBlocks(**train_blocks(lists, settings, plan, validate=validate, run=run))
 
@@ -166,27 +165,56 @@ class RankNet(Reranker):
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """How much PSP@1 there is on held-out points for at most `loss` of the base's P@1."""
+    """PSP@1 against P@1 of held-out points as the exponent moves; `loss` of P@1 is allowed."""
 
     held: Candidates
     inverse_propensities: Floats
-    least_precision: float
+    loss: float
+    base_precision: float
 
     @classmethod
     def of(cls, held: Candidates, inverse_propensities: Floats, loss: float) -> Frontier:
         base = Matches.of(best_of(held.labels, held.log_odds, 1), held.truth)
-        return cls(held, inverse_propensities, score(base, "P@1") - loss)
+        return cls(held, inverse_propensities, loss, score(base, "P@1"))
 
-    def best(self, log_odds: NDArray[Any]) -> tuple[float, float]:
-        """(PSP@1, exponent): the best that any power of the propensities makes of these log-odds of the candidates.
+    def height(self, log_odds: NDArray[Any]) -> float:
+        """PSP@1 where the P@1 of these log-odds of the candidates has fallen `loss` below that of the base.
 
-        Where every exponent costs too much P@1: (minus what is lacking, an exponent).
+        Where it is below that without any exponent: minus what is lacking.
         """
-        log_inverse = np.log(self.inverse_propensities)
-        found = []
+        precision, gain = self._measured(log_odds)
+        least = self.base_precision - self.loss
+        if precision.max() < least:
+            return float(precision.max() - least)
+        return _at_precision(precision, gain, least)
+
+    def exponent(self, log_odds: NDArray[Any]) -> float:
+        """The exponent that costs `loss` of P@1: of the base's, or of these log-odds' own where that is higher.
+
+        Blocks may well raise the P@1 of bases that saw a part of the points by more than that of the final base, which
+        saw all: what they gained is not spent.
+        """
+        precision, _ = self._measured(log_odds)
+        return _at_precision(precision, _EXPONENTS, max(self.base_precision, precision[0]) - self.loss)
+
+    def _measured(self, log_odds: NDArray[Any]) -> tuple[Floats, Floats]:
+        """P@1 and PSP@1 at every exponent."""
+        labels, inverse = self.held.labels, self.inverse_propensities
+        values = []
         for exponent in _EXPONENTS:
-            ranked = best_of(self.held.labels, log_quotient(self.held.labels, log_odds, log_inverse, exponent), 1)
-            matches = Matches.of(ranked, self.held.truth, inverse_propensities=self.inverse_propensities)
-            lacking = self.least_precision - score(matches, "P@1")
-            found.append((score(matches, "PSP@1") if lacking <= 0 else -lacking, float(exponent)))
-        return max(found, key=lambda pair: (pair[0], -pair[1]))
+            ranked = best_of(labels, log_quotient(labels, log_odds, np.log(inverse), exponent), 1)
+            matches = Matches.of(ranked, self.held.truth, inverse_propensities=inverse)
+            values.append((score(matches, "P@1"), score(matches, "PSP@1")))
+        return np.array([p for p, _ in values]), np.array([gain for _, gain in values])
+
+
+def _at_precision(precision: Floats, values: Floats, least: float) -> float:
+    """The value at the last place where the precision is not below `least`, and a straight line on from there.
+
+    Steps from one exponent to the next would hide small progress.
+    """
+    last = int(np.flatnonzero(precision >= least)[-1]) if (precision >= least).any() else 0
+    if last + 1 == precision.size or precision[last] < least:
+        return float(values[last])
+    way = (precision[last] - least) / (precision[last] - precision[last + 1])
+    return float(values[last] + way * (values[last + 1] - values[last]))
