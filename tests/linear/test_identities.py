@@ -76,7 +76,7 @@ def test_a_label_reaches_the_same_objective_in_any_block(loss):
     """Alone, first or last in a full block, among frequent or among rare labels."""
     options = SolverOptions(loss=loss, tol=1e-4, prune=0, max_passes=2000)
     solver = BlockSolver(X, Y, options)
-    problem = Problem.of(DiSMEC(loss=loss), X, Y)
+    problem = Problem.of(DiSMEC(loss=loss, bias=options.bias), X, Y)
     by_count = np.argsort(-COUNTS, kind="stable")
     label = by_count[10]
     others = by_count[by_count != label]

@@ -50,7 +50,7 @@ class DiSMEC(Estimator):
         weighting: Any = None,
         C: float = 1.0,
         loss: str = "squared_hinge",
-        bias: float = 1.0,
+        bias: float = 0.5,
         tol: float = 0.03,
         max_passes: int = 100,
         prune: float = 0.01,

@@ -29,8 +29,10 @@ SQUARED_HINGE, HINGE, LOGISTIC = 0, 1, 2
 _ZERO, _ONE, _HALF, _QUARTER = np.float32(0), np.float32(1), np.float32(0.5), np.float32(0.25)
 _TINY, _EPS = np.float32(1e-30), np.float32(6e-8)
 _MATTERS = np.float32(0.02)  # logistic: a point joins the inner passes when a/c is above this for some label
-_INNER_PASSES = 8  # passes over the unsettled points between two looks at all points, at most ...
-_INNER_SHARE = 2.0  # ... or until their own gap is this multiple of the tolerance (a look at all is cheap)
+_FULL_ROUNDS = 2  # rounds that begin with a pass over all points, before the first look at the gap
+_INNER_PASSES = 8  # passes over the unsettled points in a round, at most ...
+_INNER_SHARE = 4 / 3  # ... or until their own gap is this multiple of the tolerance (a look at all is cheap),
+_EARLY_GAP = 0.15  # or, while another full pass will change who is unsettled anyway, this gap
 _RETURNS = 16  # how often a pass comes back to the positives of the block, at most ...
 _RETURN_SHARE = 4  # ... so that each return is at most a quarter of the points between two of them
 _CHUNK = 32  # consecutive points that stay together when a pass is shuffled, so that memory is read in order
@@ -336,10 +338,11 @@ def squared_norms(W):
 def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, tolerance, max_passes, seed, gaps):
     """Train the live lanes of a block until each one's relative duality gap is at most `tolerance`.
 
-    A first pass moves every point. Then rounds: passes over only those points that are not settled for the whole block
-    (the others hold no dual variable and are on the right side of every margin), and a look at all points, which
-    measures the gap and finds those that are no longer settled. A label whose gap is small enough leaves: its lane no
-    longer changes nor keeps points active. The logistic loss settles no point, so that its rounds move them all.
+    Rounds: passes over only those points that are not settled for the whole block (the others hold no dual variable and
+    are on the right side of every margin), then a look at all points, which measures the gap and finds those that are
+    no longer settled. A label whose gap is small enough leaves: its lane no longer changes nor keeps points active.
+    The first two rounds begin with a pass over every point instead of a look: too much has moved for a look to pay.
+    The logistic loss settles no point, so that all its rounds move them all.
     `duals` and `W` must belong together (both zero, or a warm start, which is measured first). Returns the number of
     passes over all points and of inner passes; `gaps` gets each label's gap when it left, or the last one.
     """
@@ -352,18 +355,23 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
     state = np.array([np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)], np.uint64)
     n_full = n_inner = 0
     moves = not np.any(duals > 0)
+    full_rounds = 0 if not moves else 1 if loss == LOGISTIC else _FULL_ROUNDS
     while True:
         if moves:
-            if n_full == 0 or loss == LOGISTIC:
+            if full_rounds > 0 or loss == LOGISTIC:
                 sweep(everyone, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
                 n_full += 1
+            full_rounds -= 1
+            goal = max(_INNER_SHARE * tolerance, _EARLY_GAP if full_rounds > 0 else 0.0)
             for _ in range(_INNER_PASSES):
                 unsettled = np.flatnonzero(active).astype(np.uint32)
                 sweep(unsettled, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
                 n_inner += 1
                 # The gap of the problem that has only these points: no use to go far below what is asked of the whole.
-                if measure_gaps(W, sums, live, restricted) <= _INNER_SHARE * tolerance:
+                if measure_gaps(W, sums, live, restricted) <= goal:
                     break
+            if full_rounds > 0 and n_full + 1 < max_passes:
+                continue
         if loss == LOGISTIC:  # which takes so many small steps that their rounding adds up
             weights_of_duals(X, labels, duals, W)
         evaluate(loss, X, weights, labels, costs, duals, W, live, sums, active)
