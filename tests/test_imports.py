@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "metrics": {"core", "objectives"},  # the scorer takes propensities from the label counts of an estimator
     "linear": FOUNDATION,
     "trees": FOUNDATION | {"linear"},
-    "neural": {"core", "objectives", "trees"},
+    "neural": {"core", "objectives", "metrics", "trees"},  # metrics: when to stop training
     # metrics choose the best epoch of RankNet, whose network neural trains
     "compose": {"core", "objectives", "metrics", "neural"},
     "parallel": {"core"},

@@ -10,6 +10,7 @@ PUBLIC = [
     "DiSMEC",
     "Estimator",
     "FastXML",
+    "GLaS",
     "LabelTable",
     "PW",
     "PWcb",

@@ -16,6 +16,7 @@ _HOME = {
     "DiSMEC": "longtail.linear.dismec",
     "Estimator": "longtail.core.estimator",
     "FastXML": "longtail.trees.instance.fastxml",
+    "GLaS": "longtail.neural.glas",
     "PfastXML": "longtail.trees.instance.fastxml",
     "PfastreXML": "longtail.trees.instance.fastxml",
     "Parabel": "longtail.trees.label.models",

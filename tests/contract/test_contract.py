@@ -27,6 +27,7 @@ ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "bonsai": lambda: {"n_children": 3, "max_leaf": 2},
     "propensityrerank": lambda: {"base": longtail.DiSMEC(), "folds": 2},
     "ranknet": lambda: {"base": longtail.DiSMEC(), "folds": 2, "epochs": 2, "units": 4},
+    "glas": lambda: {"width": 16, "epochs": 15, "batch_size": 16, "learning_rate": 0.05, "n_jobs": 1},
     "textpipeline": lambda: {"model": longtail.DiSMEC(), "features": longtail.TextFeatures(min_df=1)},
 }
 # Parameters to search in the GridSearchCV test; what is not listed is searched with its defaults alone.

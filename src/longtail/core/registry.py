@@ -22,6 +22,7 @@ _ESTIMATORS = {
     "pfastrexml": "longtail.trees.instance.fastxml:PfastreXML",
     "propensityrerank": "longtail.compose.rerank:PropensityRerank",
     "ranknet": "longtail.compose.ranknet:RankNet",
+    "glas": "longtail.neural.glas:GLaS",
     "textpipeline": "longtail.features.pipeline:TextPipeline",
 }
 _PARTS = {

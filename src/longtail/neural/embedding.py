@@ -1,0 +1,155 @@
+"""The embedding classifier: sparse features and labels as unit vectors in one space, scored by inner products.
+
+No Estimator and no Numba here, so that it runs wherever torch does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from longtail.neural.device_csr import DeviceCsr, Rows
+from longtail.neural.losses import LabelWeights, Positives
+from longtail.neural.regularisers import CoOccurrence, glas, gravity, spread_out
+
+Tensor = torch.Tensor
+Loss = Callable[..., Tensor]
+
+_FIRST_SCALE = 20.0  # of the inner products of unit vectors; training finds its own
+_OUT = -1e4  # a score that no loss minds, and that bf16 can hold
+
+
+class SharedLengthLinear(nn.Module):
+    """A linear layer with weight normalisation as Guo et al. (2019, section 3.1) use it: every output has a direction
+    of its own, and all share one trainable length."""
+
+    def __init__(self, n_in: int, n_out: int) -> None:
+        super().__init__()
+        self.direction = nn.Parameter(torch.randn(n_out, n_in) / math.sqrt(n_in))
+        self.length = nn.Parameter(torch.ones(()))
+        self.bias = nn.Parameter(torch.zeros(n_out))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.length * F.normalize(self.direction), self.bias)
+
+
+class EmbeddingClassifier(nn.Module):
+    """phi(x): an embedding bag over the features, then a ReLU and a layer for each further width; unit length.
+
+    widths: of the layers, the last one is the dimension d of the space. (d,) is a linear map; (h, d) has one hidden
+    layer of h units. Labels are unit vectors with one shared, trainable length (`scale`), as the other layers have.
+    """
+
+    def __init__(self, n_features: int, n_labels: int, widths: Sequence[int]) -> None:
+        super().__init__()
+        # Only directions count in the end, so the size of these sets how fast Adam can turn them.
+        self.features = nn.Parameter(torch.randn(n_features, widths[0]) / math.sqrt(widths[0]))
+        self.bias = nn.Parameter(torch.zeros(widths[0]))
+        self.layers = nn.ModuleList(SharedLengthLinear(a, b) for a, b in pairwise(widths))
+        self.labels = nn.Parameter(torch.randn(n_labels, widths[-1]) / math.sqrt(widths[-1]))
+        self.log_scale = nn.Parameter(torch.tensor(math.log(_FIRST_SCALE)))
+        # Shared by all labels, so that it changes no ranking; losses that look at one label at a time need it.
+        self.offset = nn.Parameter(torch.tensor(-_FIRST_SCALE / 2))
+
+    def forget_features(self, features: Tensor) -> None:
+        """Features that training never sees get no weight, instead of the random one that they would keep."""
+        with torch.no_grad():
+            self.features[features] = 0.0
+
+    def forward(self, rows: Rows) -> Tensor:
+        """phi(x) of some points, (n, d), unit length (a point without features: that of the bias)."""
+        x = F.embedding_bag(rows.columns, self.features, rows.offsets, mode="sum", per_sample_weights=rows.values)
+        x = x + self.bias
+        for layer in self.layers:
+            x = layer(F.relu(x))
+        return F.normalize(x.float(), dim=1)
+
+    def label_vectors(self, labels: Tensor | None = None) -> Tensor:
+        """v_l of unit length, (C, d), of some labels or of all."""
+        return F.normalize(self.labels if labels is None else self.labels[labels], dim=1)
+
+    def scores(self, embedded: Tensor, labels: Tensor | None = None) -> Tensor:
+        return self.log_scale.exp() * (embedded @ self.label_vectors(labels).T) + self.offset
+
+
+class EmbeddingTraining(nn.Module):
+    """An `EmbeddingClassifier` with its data on the device and its loss: what the trainer is handed.
+
+    A batch is the numbers of its points. negatives: labels drawn at random that every batch is scored against besides
+    its own (0: all labels). labels_per_point: "one" draws one noted label of each point (the paper), "all" takes all.
+    regulariser, strength: `none`, `glas`, `spread-out` or `gravity`, and its weight lambda. keep: share of the input
+    features that are kept, the rest is dropped out.
+    """
+
+    def __init__(
+        self,
+        network: EmbeddingClassifier,
+        X: DeviceCsr,
+        Y: DeviceCsr,
+        *,
+        loss: Loss,
+        weights: LabelWeights,
+        co_occurrence: CoOccurrence | None,
+        regulariser: str = "glas",
+        strength: float = 10.0,
+        keep: float = 0.8,
+        negatives: int = 0,
+        labels_per_point: str = "all",
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.X, self.Y, self.loss, self.weights, self.co_occurrence = X, Y, loss, weights, co_occurrence
+        self.regulariser, self.strength, self.keep = regulariser, strength, keep
+        self.negatives, self.labels_per_point = negatives, labels_per_point
+
+    def training_step(self, points: Tensor) -> Tensor:
+        x, y = self.X.rows(points), self.Y.rows(points)
+        if self.keep < 1:
+            kept = torch.rand_like(x.values) < self.keep
+            x = x._replace(values=x.values * kept / self.keep)
+        embedded = self.network(x)
+        rows, labels = y.row_of_each, y.columns.long()
+        chosen = _one_label_a_point(y)
+        loss = self._ranking_loss(embedded, rows, labels, chosen)
+        if self.regulariser == "none" or not chosen.numel():
+            return loss
+        return loss + self.strength * self._penalty(embedded, labels[chosen])
+
+    def _ranking_loss(self, embedded: Tensor, rows: Tensor, labels: Tensor, chosen: Tensor) -> Tensor:
+        """rows, labels: the noted pairs of the batch; chosen: which of these were drawn, one a point."""
+        columns, candidates = labels, None
+        if self.negatives:
+            others = torch.randint(self.Y.shape[1], (self.negatives,), device=labels.device)
+            candidates, place = torch.unique(torch.cat([labels, others]), return_inverse=True)
+            columns = place[: labels.shape[0]]
+        scores = self.network.scores(embedded, candidates)
+        if self.labels_per_point == "all":
+            return self.loss(scores, Positives(rows, columns), *self.weights.of(labels))
+        # The noted labels that were not drawn go far down, so that they are nobody's negatives.
+        left_out = torch.ones_like(labels, dtype=torch.bool)
+        left_out[chosen] = False
+        scores = scores.index_put((rows[left_out], columns[left_out]), scores.new_tensor(_OUT))
+        return self.loss(scores, Positives(rows[chosen], columns[chosen]), *self.weights.of(labels[chosen]))
+
+    def _penalty(self, embedded: Tensor, drawn: Tensor) -> Tensor:
+        labels, times = torch.unique(drawn, return_counts=True)
+        vectors = self.network.label_vectors(labels)
+        if self.regulariser == "glas":
+            assert self.co_occurrence is not None
+            return glas(vectors, times, self.co_occurrence.among(labels))
+        if self.regulariser == "spread-out":
+            return spread_out(vectors, times)
+        return gravity(vectors, times, embedded)
+
+
+def _one_label_a_point(y: Rows) -> Tensor:
+    """For each point with labels the place, among the noted pairs, of one drawn at random (Algorithm 2, line 12)."""
+    with_labels = y.lengths.nonzero()[:, 0]
+    lengths = y.lengths[with_labels]
+    rank = (torch.rand(lengths.shape[0], device=lengths.device) * lengths).long()
+    return y.offsets[with_labels].long() + torch.minimum(rank, lengths - 1)  # 0.99999997 * 5 is 5 in float32

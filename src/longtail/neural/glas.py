@@ -1,0 +1,248 @@
+"""GLaS: the embedding classifier that reaches the tail, as an estimator."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import nn
+
+from longtail.core import codec
+from longtail.core.estimator import Estimator, check_at_least_zero, check_choice, check_positive, check_whole
+from longtail.core.predictions import Predictions
+from longtail.core.run import Run, thread_count
+from longtail.core.state import State
+from longtail.errors import ParameterError
+from longtail.metrics import scorer
+from longtail.neural import losses
+from longtail.neural.batches import ShuffledRows
+from longtail.neural.device_csr import DeviceCsr
+from longtail.neural.embedding import EmbeddingClassifier, EmbeddingTraining
+from longtail.neural.mips import KINDS, LabelSearch
+from longtail.neural.placement import Placement, place, seeded, torch_threads
+from longtail.neural.plan import TrainingPlan, check_share
+from longtail.neural.regularisers import REGULARISERS, CoOccurrence
+from longtail.neural.snapshot import to_array
+from longtail.neural.trainer import History, train
+from longtail.objectives import resolve_weighting
+
+# Parameters that may differ when an unfinished training goes on: where it runs, and what helps after a bad step.
+_FREE = ("n_jobs", "device", "precision", "learning_rate", "clip")
+_DECOMPOSABLE = ("bce", "squared-hinge")
+_POINTS_AT_ONCE = 4096  # of a prediction
+_MOST_LABELS_IN_FULL = 30_000  # with more, "auto" scores every batch against a sample of the labels
+_SAMPLE = 10_000
+_QUERIES = 1000  # training points on which the search among labels is measured
+
+
+class GLaS(Estimator):
+    """Points and labels as unit vectors in one space, kept from overfitting by how labels occur together.
+
+    A network embeds the sparse features, every label has a vector, and a score is their inner product (Guo et al.,
+    NeurIPS 2019). The regulariser pulls the label vectors towards inner products that are the mean of the labels'
+    conditional frequencies, `strength / B^2 |V'V - (A Z^-1 + Z^-1 A)/2|^2` over the labels of a batch (eq. 3).
+
+    width: dimension of the space. hidden: widths of hidden ReLU layers before it; () is a linear map.
+    loss: "softmax", "bce", "squared-hinge", "margin", "negative-mining" or "grank". margin: of the two that have one,
+    in units of the cosine. negatives: labels drawn at random that a batch is scored against besides its own, "all", or
+    "auto": all up to 30,000 labels, else 10,000. labels_per_point: "all", or "one" drawn for each point and step.
+    regulariser: "glas", "spread-out", "gravity" or "none", times `strength`. keep: share of the input features that
+    survive input dropout.
+    weighting: None, "pw", "pw-cb", "unbiased" (with "bce" and "squared-hinge") or an object of `longtail.objectives`.
+    epochs, batch_size, learning_rate, schedule, clip, average_from: see `TrainingPlan`.
+    validation: share of the points to hold out; training then ends after `patience` epochs without a better `metric`
+    on them, and the best epoch is kept. 0: train on all points for all epochs.
+    search: "exact", "lists" (approximate, FAISS) or "auto": exact up to 50,000 labels.
+    device: "auto", "cpu" or "cuda"; precision: "auto", "float32" or "bf16"; n_jobs: CPU threads.
+    """
+
+    def __init__(
+        self,
+        *,
+        weighting: Any = None,
+        width: int = 1024,
+        hidden: tuple[int, ...] = (),
+        loss: str = "softmax",
+        margin: float = 0.3,
+        negatives: int | str = "auto",
+        labels_per_point: str = "all",
+        regulariser: str = "glas",
+        strength: float = 1000.0,
+        keep: float = 0.8,
+        epochs: int = 6,
+        batch_size: int = 1024,
+        learning_rate: float = 5e-3,
+        schedule: str = "linear",
+        clip: float | None = None,
+        average_from: float | None = None,
+        validation: float = 0.0,
+        metric: str = "P@1",
+        patience: int = 3,
+        search: str = "auto",
+        device: str = "auto",
+        precision: str = "auto",
+        n_jobs: int = -1,
+        random_state: int = 0,
+    ) -> None:
+        self.weighting = weighting
+        self.width = width
+        self.hidden = hidden
+        self.loss = loss
+        self.margin = margin
+        self.negatives = negatives
+        self.labels_per_point = labels_per_point
+        self.regulariser = regulariser
+        self.strength = strength
+        self.keep = keep
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.clip = clip
+        self.average_from = average_from
+        self.validation = validation
+        self.metric = metric
+        self.patience = patience
+        self.search = search
+        self.device = device
+        self.precision = precision
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        self._plan().check()
+        check_whole("width", self.width, 1)
+        if not isinstance(self.hidden, (tuple, list)):
+            raise ParameterError(f"hidden is {self.hidden!r}, but must be a list of layer widths; [] for none")
+        for width in self.hidden:
+            check_whole("hidden", width, 1)
+        check_choice("loss", self.loss, list(losses.LOSSES))
+        check_choice("labels_per_point", self.labels_per_point, ("all", "one"))
+        check_choice("regulariser", self.regulariser, REGULARISERS)
+        check_choice("search", self.search, KINDS)
+        check_positive(margin=self.margin, keep=self.keep)
+        check_at_least_zero(strength=self.strength)
+        if self.keep > 1:
+            raise ParameterError(f"keep is {self.keep!r}, but must be a share, above 0 and up to 1")
+        if self.negatives not in ("auto", "all"):
+            check_whole("negatives", self.negatives, 1)
+        check_share("validation", self.validation)
+        scorer(self.metric)
+        thread_count(self.n_jobs)
+        if not resolve_weighting(self.weighting).bounded and self.loss not in _DECOMPOSABLE:
+            raise ParameterError(
+                f"weighting={self.weighting!r} needs a loss that decomposes over labels: 'bce' or 'squared-hinge'"
+            )
+
+    def _plan(self) -> TrainingPlan:
+        return TrainingPlan(
+            epochs=self.epochs, learning_rate=self.learning_rate, batch_size=self.batch_size, clip=self.clip,
+            schedule=self.schedule, metric=self.metric if self.validation else None, patience=self.patience,
+            average_from=self.average_from, precision=self.precision, device=self.device, seed=self.random_state,
+            n_jobs=self.n_jobs,
+        )  # fmt: skip
+
+    # --- training ---------------------------------------------------------------------------------------------------
+
+    def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
+        placement = place(self.device, self.precision)
+        if run.checkpoint:
+            run.checkpoint.open(self._job())
+        learning, held_out = self._split(X.shape[0])
+        with seeded(self.random_state), torch_threads(self.n_jobs):
+            self.network_ = EmbeddingClassifier(X.shape[1], Y.shape[1], (*self.hidden, self.width))
+        self.network_.offset.requires_grad_(self.loss in _DECOMPOSABLE)  # the others do not change with it
+        training = self._training(X[learning], Y[learning], placement)
+        batches = ShuffledRows(learning.size, self.batch_size, self.random_state)
+        validate = self._validation(X[held_out], Y[held_out]) if held_out.size else None
+        self.history_: History = train(training, batches, self._plan(), validate=validate, run=run)
+        queries = self._embedded(X[:: max(X.shape[0] // _QUERIES, 1)], placement)
+        self._set_search(LabelSearch.build(
+            self._label_vectors(), queries, kind=self.search, seed=self.random_state, n_jobs=self.n_jobs
+        ))  # fmt: skip
+
+    def _training(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, placement: Placement) -> EmbeddingTraining:
+        device = placement.device
+        unseen = np.bincount(X.indices, minlength=X.shape[1]) == 0
+        self.network_.forget_features(torch.from_numpy(unseen))
+        loss: Callable[..., torch.Tensor] = losses.LOSSES[self.loss]
+        if self.loss in ("margin", "negative-mining"):
+            loss = functools.partial(loss, c=self.margin)
+        counts = np.bincount(Y.indices, minlength=Y.shape[1])
+        negatives = self.negatives
+        if negatives == "auto":
+            negatives = "all" if Y.shape[1] <= _MOST_LABELS_IN_FULL else _SAMPLE
+        return EmbeddingTraining(
+            self.network_, DeviceCsr(X, device), DeviceCsr(Y, device), loss=loss,
+            weights=losses.LabelWeights(self.weighting, counts, Y.shape[0], device),
+            co_occurrence=CoOccurrence(Y, device) if self.regulariser == "glas" else None,
+            regulariser=self.regulariser, strength=self.strength, keep=self.keep,
+            negatives=0 if negatives == "all" else int(negatives), labels_per_point=self.labels_per_point,
+        )  # fmt: skip
+
+    def _split(self, n_points: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        order = np.random.default_rng(self.random_state).permutation(n_points)
+        held_out = np.sort(order[: min(round(self.validation * n_points), n_points - 1)])
+        return np.sort(order[held_out.size :]), held_out
+
+    def _validation(self, X: sparse.csr_matrix, Y: sparse.csr_matrix) -> Callable[[nn.Module], dict[str, float]]:
+        def validate(module: nn.Module) -> dict[str, float]:
+            self._set_search(LabelSearch(self._label_vectors()))
+            return {self.metric: 100 * score(self, X, Y)}
+
+        score = scorer(self.metric)
+        return validate
+
+    def _job(self) -> dict[str, Any]:
+        parameters = {k: codec.encode(v) for k, v in self.get_params(deep=False).items() if k not in _FREE}
+        return {"model": "glas", "parameters": parameters, "data": self.fingerprint_}
+
+    # --- prediction -------------------------------------------------------------------------------------------------
+
+    def _set_search(self, search: LabelSearch) -> None:
+        self._search, self.search_recall_ = search, 1.0 if search.lists is None else search.lists.recall
+
+    def _label_vectors(self) -> NDArray[np.float32]:
+        with torch.no_grad():
+            return np.asarray(to_array(self.network_.label_vectors()), np.float32)
+
+    def _embedded(self, X: sparse.csr_matrix, placement: Placement) -> NDArray[np.float32]:
+        """phi of every point, (n, d)."""
+        network = self.network_.to(placement.device)
+        parts = [np.zeros((0, self.width), np.float32)]
+        with torch.no_grad(), torch_threads(self.n_jobs), placement.autocast():
+            for start in range(0, X.shape[0], _POINTS_AT_ONCE):
+                block = DeviceCsr(X[start : start + _POINTS_AT_ONCE], placement.device)
+                points = torch.arange(block.shape[0], device=placement.device)
+                parts.append(to_array(network(block.rows(points))))
+        return np.concatenate(parts)
+
+    def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
+        placement = place(self.device, self.precision)
+        found = self._search.top(self._embedded(X, placement), k, device=placement.device, n_jobs=self.n_jobs)
+        # Cosines become the scores that the loss was trained on.
+        scale = float(self.network_.log_scale.detach().exp())
+        return Predictions(found.labels, found.scores * np.float32(scale) + np.float32(self.network_.offset.detach()))
+
+    def _get_state(self) -> State:
+        weights = self.network_.state_dict()
+        state = State(arrays={name: to_array(weights[name]) for name in weights if name != "labels"})
+        state.nest("search", self._search.state())
+        state.values["history"] = self.history_.epochs
+        return state
+
+    def _set_state(self, state: State) -> None:
+        self._set_search(LabelSearch.from_state(state.part("search")))
+        labels = self._search.vectors
+        self.network_ = EmbeddingClassifier(self.n_features_in_, labels.shape[0], (*self.hidden, self.width))
+        weights = {name: array for name, array in state.arrays.items() if not name.startswith("search/")}
+        self.network_.load_state_dict(
+            {name: torch.from_numpy(np.array(array)) for name, array in (weights | {"labels": labels}).items()}
+        )
+        self.network_.eval()
+        self.history_ = History(state.values["history"])
