@@ -23,6 +23,8 @@ _HOME = {
     "Popularity": "longtail.core.popularity",
     "PropensityRerank": "longtail.compose.rerank",
     "RankNet": "longtail.compose.ranknet",
+    "Taug": "longtail.compose.taug",
+    "Ensemble": "longtail.compose.ensemble",
     "load_model": "longtail.core.model",
     "save_model": "longtail.core.model",
     "make_longtail": "longtail.data.synthetic",

@@ -63,6 +63,35 @@ def test_a_base_goes_into_a_wrapper():
         build_estimator("popularity", base="dismec")
 
 
+def test_wrappers_nest_and_their_parts_can_be_set():
+    settings = {"candidates": 7, "base.n_aug": 2, "base.base.C": 3.0}
+    model = build_estimator("ranknet", base="taug/bonsai", weighting="pw", settings=settings, threads=3, seed=5)
+    assert (type(model).__name__, type(model.base).__name__) == ("RankNet", "Taug")
+    inner = model.base.base
+    assert (type(inner).__name__, inner.C, inner.n_jobs, inner.weighting) == ("Bonsai", 3.0, 3, "pw")
+    assert (model.candidates, model.base.n_aug, model.random_state, inner.random_state) == (7, 2, 5, 5)
+
+
+def test_a_wrapper_without_a_base_wraps_dismec():
+    assert build_estimator("ranknet", settings={"base.C": 2}).base.C == 2
+
+
+def test_an_ensemble_is_a_list_of_bases():
+    settings = {"models.1.base.n_trees": 1, "models.0.C": 0.5, "combine": "ranks"}
+    model = build_estimator("ensemble", base="dismec, taug/parabel", weighting="pw-cb", settings=settings, threads=2)
+    assert [type(part).__name__ for part in model.models] == ["DiSMEC", "Taug"]
+    assert (model.models[0].C, model.models[0].n_jobs, model.models[1].base.n_trees) == (0.5, 2, 1)
+    assert model.models[0].weighting == "pw-cb"
+    with pytest.raises(ParameterError, match=r"models\.2\.C"):
+        build_estimator("ensemble", base="dismec,bonsai", settings={"models.2.C": 1})
+
+
+def test_a_wrapper_of_features_goes_behind_the_features_of_texts():
+    model = build_estimator("propensityrerank", base="bonsai", text=True, settings={"base.C": 2, "exponent": 1})
+    assert type(model).__name__ == "TextPipeline"
+    assert (model.model.base.C, model.model.exponent) == (2, 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

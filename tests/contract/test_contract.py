@@ -28,6 +28,8 @@ ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "propensityrerank": lambda: {"base": longtail.DiSMEC(), "folds": 2},
     "ranknet": lambda: {"base": longtail.DiSMEC(), "folds": 2, "epochs": 2, "units": 4},
     "glas": lambda: {"width": 16, "epochs": 15, "batch_size": 16, "learning_rate": 0.05, "n_jobs": 1},
+    "taug": lambda: {"base": longtail.DiSMEC(), "tau": 0.3},
+    "ensemble": lambda: {"models": [longtail.DiSMEC(), longtail.Parabel(max_leaf=2, n_trees=1)], "weights": "fitted"},
     "textpipeline": lambda: {"model": longtail.DiSMEC(), "features": longtail.TextFeatures(min_df=1)},
 }
 # Parameters to search in the GridSearchCV test; what is not listed is searched with its defaults alone.
@@ -35,6 +37,8 @@ GRIDS: dict[str, dict[str, list[Any]]] = {
     "dismec": {"C": [0.1, 1.0]},
     "textpipeline": {"features__min_df": [1, 2]},
     "propensityrerank": {"exponent": [0.0, 1.0]},
+    "ensemble": {"combine": ["scores", "ranks"]},
+    "taug": {"base__C": [0.1, 1.0]},
 }
 # Estimators that look at no features: they cannot find the planted labels, and must give the popular ones.
 BLIND = {"popularity"}

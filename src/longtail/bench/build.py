@@ -17,8 +17,8 @@ from longtail.features.pipeline import TextPipeline
 from longtail.features.text import TextFeatures
 from longtail.objectives import PropensityModel, resolve_weighting
 
-# Where a wrapper keeps the model that it wraps.
-_SLOTS = ("base", "model")
+# Where a wrapper keeps the model, or the list of models, that it wraps.
+_SLOTS = ("base", "model", "models")
 
 
 def build_estimator(
@@ -34,20 +34,16 @@ def build_estimator(
     """The estimator `name`, unfitted.
 
     text: the data are texts, so a feature model is put behind `TextFeatures`; its settings begin with `features.`.
-    base: the model that a wrapper wraps. settings: parameters by dotted name, e.g. `{"C": 0.5, "features.min_df": 2}`.
+    base: the model that a wrapper wraps, e.g. `bonsai`; `taug/bonsai` for a wrapper around another, `dismec,bonsai` for
+    an ensemble. settings: parameters by dotted name, e.g. `{"C": 0.5, "features.min_df": 2}`.
     threads and seed reach every part that has `n_jobs` or `random_state`.
     """
-    model: Estimator = registry.estimator_class(name)()
-    if base is not None:
-        slot = next((slot for slot in _SLOTS if slot in model.get_params(deep=False)), None)
-        if slot is None:
-            raise ParameterError(f"{name} wraps no other model, so the base {base!r} cannot be used")
-        model.set_params(**{slot: registry.estimator_class(base)()})
+    model = _wrapped(registry.estimator_class(name)(), name, base)
     prefix = ""
     if text and model.input_kind == "features":
         model, prefix = TextPipeline(model=model, features=TextFeatures()), "model."
     if weighting is not None:
-        model.set_params(**{_weighting_parameter(model, name): weighting})
+        model.set_params(**dict.fromkeys(_weighting_parameters(model, name), weighting))
         resolve_weighting(weighting)  # an unknown name is an error here, not after the data were read
     for key, value in (settings or {}).items():
         full = key if not prefix or key.split(".")[0] in codec.parameters(model) else prefix + key
@@ -55,6 +51,27 @@ def build_estimator(
     _assign_everywhere(model, "n_jobs", threads)
     _assign_everywhere(model, "random_state", seed)
     return model
+
+
+def _wrapped(model: Any, name: str, base: str | None) -> Estimator:
+    """The model with its base in place; wrappers of features get DiSMEC where none is named, so it can be set."""
+    slot = next((slot for slot in _SLOTS if slot in model.get_params(deep=False)), None)
+    if base is None:
+        if slot == "base":
+            model.set_params(base=registry.estimator_class("dismec")())
+    elif slot is None:
+        raise ParameterError(f"{name} wraps no other model, so the base {base!r} cannot be used")
+    elif slot == "models":
+        model.set_params(models=[_named(part) for part in base.split(",")])
+    else:
+        model.set_params(**{slot: _named(base)})
+    wrapped: Estimator = model
+    return wrapped
+
+
+def _named(text: str) -> Estimator:
+    name, slash, inner = text.strip().partition("/")
+    return _wrapped(registry.estimator_class(name)(), name, inner if slash else None)
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
@@ -97,12 +114,13 @@ def parse_propensity(value: str | Sequence[float]) -> PropensityModel:
     return PropensityModel(A, B)
 
 
-def _weighting_parameter(model: Estimator, name: str) -> str:
-    """The outermost parameter that takes a weighting."""
+def _weighting_parameters(model: Estimator, name: str) -> list[str]:
+    """The outermost parameters that take a weighting: one, or one for each model of an ensemble."""
     found = [key for key in model.get_params() if key.split("__")[-1] == "weighting"]
     if not found:
         raise ParameterError(f"{name} trains no loss, so a weighting cannot be used with it")
-    return str(min(found, key=lambda key: key.count("__")))
+    depth = min(key.count("__") for key in found)
+    return [key for key in found if key.count("__") == depth]
 
 
 def _settable(model: Estimator, prefix: str) -> list[str]:
@@ -114,7 +132,7 @@ def _settable(model: Estimator, prefix: str) -> list[str]:
 def _assign(owner: Any, path: list[str], value: Any, *, shown: str, known: list[str]) -> Any:
     """Set a parameter of an estimator, or of a part of it; returns the owner (a new one if it cannot be changed)."""
     name, rest = path[0], path[1:]
-    parameters = codec.parameters(owner)
+    parameters = {str(i): part for i, part in enumerate(owner)} if isinstance(owner, list) else codec.parameters(owner)
     if name not in parameters:
         raise ParameterError(registry.unknown("parameter", shown, known))
     current = parameters[name]
@@ -123,11 +141,13 @@ def _assign(owner: Any, path: list[str], value: Any, *, shown: str, known: list[
             raise ParameterError(f"the parameter {shown!r} cannot be set: no weighting is chosen, e.g. pw")
         if name == "weighting" and isinstance(current, str):
             current = resolve_weighting(current)
-        if not (isinstance(current, Estimator | TextFeatures) or dataclasses.is_dataclass(current)):
+        if not (isinstance(current, Estimator | TextFeatures | list) or dataclasses.is_dataclass(current)):
             raise ParameterError(f"the parameter {shown!r} cannot be set: {name} is {current!r} and has no parts")
         value = _assign(current, rest, value, shown=shown, known=known)
     else:
         value = _like(current, value)
+    if isinstance(owner, list):
+        return [value if str(i) == name else part for i, part in enumerate(owner)]
     if dataclasses.is_dataclass(owner) and not isinstance(owner, type):
         return dataclasses.replace(owner, **{name: value})
     return owner.set_params(**{name: value})

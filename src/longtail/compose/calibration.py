@@ -39,13 +39,14 @@ class Calibration:
         scores = np.asarray(scores, dtype=np.float64)
         if not np.isfinite(scores).all():
             raise DataError("the base predicts labels with infinite scores; they cannot be made probabilities")
-        if not hits.any():
-            raise DataError("none of the labels that the base predicts for unseen points is right: nothing to learn")
         if scores.size == 0 or scores.min() == scores.max():
-            raise DataError("the base gives all labels of all points the same score; there is nothing to rank by")
+            raise DataError(
+                "the base gives all labels of all points that it has not seen the same score; there is nothing to rank "
+                "by: give a base with scores, or more points"
+            )
         levels = np.linspace(0, 1, _KNOTS)
-        misses = scores[~hits] if not hits.all() else scores
-        knots = np.unique(np.concatenate([np.quantile(scores[hits], levels), np.quantile(misses, levels)]))
+        groups = [scores[chosen] for chosen in (hits, ~hits) if chosen.any()]
+        knots = np.unique(np.concatenate([np.quantile(group, levels) for group in groups]))
         steps = _solve(knots, *_grouped(scores, hits))
         return cls(knots, steps[0] + np.concatenate([[0.0], np.cumsum(steps[1:])]))
 
@@ -71,9 +72,12 @@ def log_probability(log_odds: NDArray[Any]) -> NDArray[Any]:
 
 
 def _grouped(scores: Floats, hits: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
-    """Groups of neighbouring scores: mean score, number, hits; half as many groups are cut by hits as by all."""
+    """Groups of neighbouring scores: mean score, number, hits. Half of the cuts are by hits, which are few."""
     levels = np.linspace(0, 1, _BINS)
-    edges = np.unique(np.concatenate([np.quantile(scores, levels), np.quantile(scores[hits], levels)]))
+    edges = np.quantile(scores, levels)
+    if hits.any():
+        edges = np.concatenate([edges, np.quantile(scores[hits], levels)])
+    edges = np.unique(edges)
     group = np.searchsorted(edges, scores, side="right") - 1
     number, right, total = (
         np.asarray(np.bincount(group, weights=weights, minlength=edges.size), dtype=np.float64)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.compose.calibration import Calibration, Floats, log_probability
-from longtail.compose.unseen import Splits, Unseen, predict_rows, predict_unseen
+from longtail.compose.unseen import Splits, Unseen, predict_rows, predict_unseen, sampled_rows
 from longtail.compose.wrapper import Wrapper, check_fitted_part
 from longtail.core import topk
 from longtail.core.estimator import check_whole, n_rows
@@ -81,8 +81,7 @@ class Reranker(Wrapper):
             base = check_fitted_part(self.base, Y.shape[1])
             # Propensities come from the counts that the base was trained with: X is what it has not seen.
             self.label_counts_, self.n_points_ = base.label_counts_, base.n_points_
-            rows = np.random.default_rng(self.random_state).permutation(n_rows(X))[: self.sample]
-            rows.sort()
+            rows = sampled_rows(n_rows(X), self.sample, self.random_state)
             return base, Unseen(rows, predict_rows(base, X, rows, k))
         unseen = predict_unseen(self._new_base, X, Y, self._splits(), k=k, run=run)
         return self._new_base().fit(X, Y, run=run.part("base")), unseen

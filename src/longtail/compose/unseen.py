@@ -68,12 +68,15 @@ class Splits:
 
 
 def predict_unseen(
-    new_base: Callable[[], Estimator], X: Any, Y: sparse.csr_matrix, splits: Splits, *, k: int, run: Run
+    new_base: Callable[[], Any], X: Any, Y: sparse.csr_matrix, splits: Splits, *, k: int, run: Run, name: str = "unseen"
 ) -> Unseen:
-    """Predictions of bases that were each trained without the points they predict. Finished parts are kept."""
+    """Predictions of bases that were each trained without the points they predict. Finished parts are kept.
+
+    The points and their order depend on `splits` and their number only.
+    """
     rows, predictions = [], []
     for number, (train, test) in enumerate(splits.parts(n_rows(X))):
-        part = f"unseen-{number:03d}"
+        part = f"{name}-{number:03d}"
         saved = run.checkpoint.get(part) if run.checkpoint else None
         if saved is None:
             own = run.part(part)
@@ -86,6 +89,11 @@ def predict_unseen(
         rows.append(test)
         predictions.append(Predictions(saved["labels"], saved["scores"]))
     return Unseen(np.concatenate(rows), Predictions.concatenate(predictions))
+
+
+def sampled_rows(n_points: int, sample: int, seed: int) -> NDArray[np.intp]:
+    """At most `sample` of the points, at random, in rising order."""
+    return np.sort(np.random.default_rng(seed).permutation(n_points)[:sample])
 
 
 def predict_rows(base: Estimator, X: Any, rows: NDArray[np.intp], k: int) -> Predictions:

@@ -22,6 +22,8 @@ _ESTIMATORS = {
     "pfastrexml": "longtail.trees.instance.fastxml:PfastreXML",
     "propensityrerank": "longtail.compose.rerank:PropensityRerank",
     "ranknet": "longtail.compose.ranknet:RankNet",
+    "taug": "longtail.compose.taug:Taug",
+    "ensemble": "longtail.compose.ensemble:Ensemble",
     "glas": "longtail.neural.glas:GLaS",
     "textpipeline": "longtail.features.pipeline:TextPipeline",
 }

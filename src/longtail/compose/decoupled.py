@@ -1,0 +1,74 @@
+"""Two models side by side: one for the frequent labels, one for the rare ones with altered copies of their points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.compose.augment import Alteration, with_altered_copies
+from longtail.compose.unseen import rows_of
+from longtail.core.estimator import Estimator
+from longtail.core.model import full_state, restore
+from longtail.core.predictions import Predictions, empty_top
+from longtail.core.run import Run
+from longtail.core.state import State
+from longtail.errors import DataError
+
+
+@dataclass(eq=False)
+class Decoupled:
+    """A base for the labels `head` and a base for the labels `tail` ("Improving tail label prediction", section 3.3).
+
+    Each is trained on the points that carry one of its labels, the tail's joined by altered copies; with `others`, on
+    the other points too, which carry none of its labels.
+    """
+
+    new_base: Callable[[], Estimator]
+    head: NDArray[np.int32]
+    tail: NDArray[np.int32]
+    n_aug: int
+    alteration: Alteration
+    others: bool
+
+    def fit(self, X: Any, Y: sparse.csr_matrix, *, run: Run) -> Self:
+        by_label = Y.tocsc()
+        self.models = []
+        for name, labels, n_aug in (("head", self.head, 0), ("tail", self.tail, self.n_aug)):
+            own = by_label[:, labels].tocsr()
+            carriers = np.flatnonzero(np.diff(own.indptr))
+            if carriers.size == 0:
+                raise DataError(f"no point carries one of the {labels.size} {name} labels; choose another tau")
+            rows = np.arange(own.shape[0]) if self.others else carriers
+            points, carried = rows_of(X, rows), own[rows]
+            if n_aug:
+                points = with_altered_copies(points, np.flatnonzero(np.diff(carried.indptr)), n_aug, self.alteration)
+                carried = sparse.csr_matrix(sparse.vstack([carried, *[own[carriers]] * n_aug], format="csr"))
+            self.models.append(self.new_base().fit(points, carried, run=run.part(name)))
+        return self
+
+    def predict(self, X: Any, *, k: int) -> Predictions:
+        """The k best head labels and, in the columns behind them, the k best tail labels, with their own scores."""
+        found = []
+        for labels, model in zip((self.head, self.tail), self.models, strict=True):
+            best = model.predict(X, k=min(k, labels.size))
+            ids, scores = empty_top(len(best), k)
+            ids[:, : best.k] = np.where(best.labels >= 0, labels[best.labels], -1)
+            scores[:, : best.k] = best.scores
+            found.append((ids, scores))
+        return Predictions(*(np.hstack(parts) for parts in zip(*found, strict=True)))
+
+    def to_state(self) -> State:
+        state = State(arrays={"head": self.head, "tail": self.tail})
+        for name, model in zip(("head", "tail"), self.models, strict=True):
+            state.nest(name, full_state(model))
+        return state
+
+    def restore_from(self, state: State) -> None:
+        self.models = [self.new_base(), self.new_base()]
+        for name, model in zip(("head", "tail"), self.models, strict=True):
+            restore(model, state.part(name))

@@ -1,0 +1,248 @@
+"""Several models as one: the mean of their probabilities, or of their ranks."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import optimize, sparse
+from scipy.special import expit
+
+from longtail.compose.calibration import Calibration, Floats
+from longtail.compose.reranker import best_of
+from longtail.compose.unseen import Splits, predict_rows, predict_unseen, sampled_rows
+from longtail.compose.wrapper import Wrapper, check_fitted_part, check_part, new_part
+from longtail.core.estimator import check_choice, check_whole, n_rows
+from longtail.core.model import full_state, restore
+from longtail.core.predictions import Predictions
+from longtail.core.run import Run
+from longtail.core.state import State
+from longtail.errors import ParameterError
+from longtail.metrics import Matches
+
+COMBINATIONS = ("scores", "ranks")
+
+
+class Ensemble(Wrapper):
+    """The weighted mean of what several models say.
+
+    models: a list of estimators that all take features or all take texts; parameters are reached as `models__0__C`.
+    combine: "scores": every model's scores are made probabilities on points that it has not seen, and the logarithm of
+        their mean is the score; a label that a model does not propose has probability 0 there. "ranks": the mean over
+        the models of `candidates + 1 - rank`, 0 where a model does not propose the label.
+    weights: None for equal ones, a list, or "fitted": those that explain the labels of unseen points best.
+    candidates: labels that each model proposes.
+    held_out, folds, sample, prefit: how points are kept unseen, see `PropensityRerank`; "ranks" with given weights
+        needs none.
+    """
+
+    def __init__(
+        self,
+        *,
+        models: Any = None,
+        combine: str = "scores",
+        weights: Any = None,
+        candidates: int = 20,
+        held_out: float | None = 0.2,
+        folds: int = 3,
+        sample: int = 100_000,
+        prefit: bool = False,
+        random_state: int = 0,
+    ) -> None:
+        self.models = models
+        self.combine = combine
+        self.weights = weights
+        self.candidates = candidates
+        self.held_out = held_out
+        self.folds = folds
+        self.sample = sample
+        self.prefit = prefit
+        self.random_state = random_state
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; with `deep` those of the models too, as `models__0__C`."""
+        parameters: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            for i, model in enumerate(self._parts()):
+                parameters |= {f"models__{i}__{key}": value for key, value in model.get_params().items()}
+        return parameters
+
+    def set_params(self, **parameters: Any) -> Self:
+        inner = {key: value for key, value in parameters.items() if key.startswith("models__")}
+        super().set_params(**{key: value for key, value in parameters.items() if key not in inner})
+        for key, value in inner.items():
+            _, number, name = key.split("__", 2)
+            if not number.isdigit() or int(number) >= len(self._parts()):
+                raise ParameterError(f"there is no model {number} in this ensemble of {len(self._parts())}")
+            self._parts()[int(number)].set_params(**{name: value})
+        return self
+
+    def _parts(self) -> list[Any]:
+        return list(self.models) if isinstance(self.models, (list, tuple)) else []
+
+    def _check_parameters(self) -> None:
+        models = self._parts()
+        if not models:
+            raise ParameterError(f"models is {self.models!r}, but must be a list of estimators, at least one")
+        for i, model in enumerate(models):
+            check_part(f"models[{i}]", model)
+        if len({model.input_kind for model in models}) > 1:
+            raise ParameterError("some models take features and others texts; put the former into TextPipeline")
+        check_choice("combine", self.combine, COMBINATIONS)
+        check_whole("candidates", self.candidates, 1)
+        check_whole("random_state", self.random_state, 0)
+        if self.weights is not None and not (isinstance(self.weights, str) and self.weights == "fitted"):
+            _check_weights(self.weights, len(models))
+        self._splits().check()
+
+    def _splits(self) -> Splits:
+        return Splits(self.folds, self.held_out, self.sample, self.random_state)
+
+    def _fit(self, X: Any, Y: sparse.csr_matrix, run: Run) -> None:
+        self._open_checkpoint(run)
+        n_models = len(self._parts())
+        self.calibrations_: list[Calibration] = []
+        self.weights_ = np.full(n_models, 1 / n_models)
+        if self.weights is not None and not isinstance(self.weights, str):
+            self.weights_ = _check_weights(self.weights, n_models)
+        if self.prefit:
+            self.models_ = [check_fitted_part(model, Y.shape[1]) for model in self._parts()]
+            self.label_counts_, self.n_points_ = self.models_[0].label_counts_, self.models_[0].n_points_
+        if self.combine == "scores" or isinstance(self.weights, str):
+            self._learn_from_unseen(X, Y, run)
+        if not self.prefit:
+            self.models_ = [
+                new_part(model).fit(X, Y, run=run.part(f"model-{i}")) for i, model in enumerate(self._parts())
+            ]
+
+    def _learn_from_unseen(self, X: Any, Y: sparse.csr_matrix, run: Run) -> None:
+        k = min(self.candidates, Y.shape[1])
+        found = []
+        rows = sampled_rows(n_rows(X), self.sample, self.random_state)
+        for i, model in enumerate(self._parts()):
+            if self.prefit:
+                found.append(predict_rows(self.models_[i], X, rows, k))
+                continue
+            new = lambda model=model: new_part(model)  # noqa: E731 (each model its own)
+            unseen = predict_unseen(new, X, Y, self._splits(), k=k, run=run, name=f"unseen-{i}")
+            rows = unseen.rows  # the same for every model
+            found.append(unseen.predictions)
+        truth = Y[rows]
+        if self.combine == "scores":
+            self.calibrations_ = [_calibrated(predictions, truth) for predictions in found]
+        if isinstance(self.weights, str):
+            self.weights_ = self._fitted_weights(found, truth)
+
+    def _fitted_weights(self, found: list[Predictions], truth: sparse.csr_matrix) -> Floats:
+        labels, values = self._values(found)
+        united, vectors = _united(labels, values, len(found))
+        hits = Matches.of(Predictions(united, np.zeros(united.shape, np.float32)), truth).hits
+        kept = united >= 0
+        fit = _mixture_weights if self.combine == "scores" else _rank_weights
+        return fit(vectors[kept], hits[kept])
+
+    def _values(self, found: list[Predictions]) -> tuple[NDArray[np.int32], Floats]:
+        """Labels of all models side by side (n, models x k) and what each model says of them, 0 or more."""
+        if self.combine == "scores":
+            values = [expit(c(p.scores.astype(np.float64))) for c, p in zip(self.calibrations_, found, strict=True)]
+        else:
+            most = min(self.candidates, self.n_labels_)
+            values = [np.broadcast_to(np.maximum(most - np.arange(p.k), 0.0), p.labels.shape) for p in found]
+        return np.hstack([p.labels for p in found]), np.hstack(values)
+
+    def _predict(self, X: Any, k: int) -> Predictions:
+        found = [model.predict(X, k=max(k, min(self.candidates, self.n_labels_))) for model in self.models_]
+        united, vectors = _united(*self._values(found), len(found))
+        means = vectors @ self.weights_
+        scores = np.log(np.maximum(means, np.finfo(np.float64).tiny)) if self.combine == "scores" else means
+        return best_of(united, scores, k)
+
+    def _get_state(self) -> State:
+        state = State({"n_calibrations": len(self.calibrations_)}, {"weights": self.weights_})
+        for i, model in enumerate(self.models_):
+            state.nest(f"model{i}", full_state(model))
+        for i, calibration in enumerate(self.calibrations_):
+            state.nest(f"calibration{i}", calibration.to_state())
+        return state
+
+    def _set_state(self, state: State) -> None:
+        self.weights_ = state.arrays["weights"]
+        count = int(state.values["n_calibrations"])
+        self.calibrations_ = [Calibration.from_state(state.part(f"calibration{i}")) for i in range(count)]
+        self.models_ = [new_part(model) for model in self._parts()]
+        for i, model in enumerate(self.models_):
+            restore(model, state.part(f"model{i}"))
+
+
+def _check_weights(weights: Any, n_models: int) -> Floats:
+    try:
+        values = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.shape != (n_models,) or not np.isfinite(values).all() or (values < 0).any() or values.sum() == 0:
+        raise ParameterError(
+            f"weights is {weights!r}, but must be None, 'fitted', or {n_models} numbers of at least 0, not all 0"
+        )
+    return np.asarray(values / values.sum())
+
+
+def _calibrated(predictions: Predictions, truth: sparse.csr_matrix) -> Calibration:
+    proposed = predictions.labels >= 0
+    return Calibration.fit(predictions.scores[proposed], Matches.of(predictions, truth).hits[proposed])
+
+
+def _mixture_weights(probabilities: Floats, hits: NDArray[np.bool_]) -> Floats:
+    """Weights of the mean probability with the best log-likelihood, which is concave in them."""
+    n_models = probabilities.shape[1]
+
+    def loss(raw: Floats) -> float:
+        weights = np.exp(raw - raw.max())
+        mean = np.clip(probabilities @ (weights / weights.sum()), 1e-9, 1 - 1e-9)
+        return float(-np.where(hits, np.log(mean), np.log1p(-mean)).mean())
+
+    found = optimize.minimize(loss, np.zeros(n_models), method="L-BFGS-B")
+    weights = np.exp(found.x - found.x.max())
+    return np.asarray(weights / weights.sum())
+
+
+def _rank_weights(points: Floats, hits: NDArray[np.bool_]) -> Floats:
+    """Coefficients, none below 0, of the logistic regression of being right on what each model's rank is worth."""
+    n_models = points.shape[1]
+
+    def loss(x: Floats) -> tuple[float, Floats]:
+        z = x[0] + points @ x[1:]
+        residual = (expit(z) - hits) / hits.size
+        value = float((np.logaddexp(0, z) - hits * z).mean())
+        return value, np.concatenate([[residual.sum()], points.T @ residual])
+
+    start = np.concatenate([[-1.0], np.full(n_models, 0.1)])
+    bounds = [(None, None), *[(0.0, None)] * n_models]
+    found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x[1:]
+    return np.asarray(found / found.sum()) if found.sum() > 0 else np.full(n_models, 1 / n_models)
+
+
+def _united(labels: NDArray[np.int32], values: Floats, n_models: int) -> tuple[NDArray[np.int32], Floats]:
+    """Every proposed label of a point once (n, w; -1 pads), and what each model says of it (n, w, models), else 0."""
+    united = np.full(labels.shape, -1, np.int32)
+    vectors = np.zeros((*labels.shape, n_models))
+    _unite(labels, np.ascontiguousarray(values), n_models, united, vectors)
+    return united, vectors
+
+
+@njit(cache=True, nogil=True)
+def _unite(labels, values, n_models, united, vectors):
+    width = labels.shape[1] // n_models
+    for i in range(labels.shape[0]):
+        n = 0
+        for j in range(labels.shape[1]):
+            if labels[i, j] < 0:
+                continue
+            place = 0
+            while place < n and united[i, place] != labels[i, j]:
+                place += 1
+            if place == n:
+                united[i, place] = labels[i, j]
+                n += 1
+            vectors[i, place, j // width] = values[i, j]
