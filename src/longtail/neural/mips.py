@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,13 +68,20 @@ class LabelSearch:
             return cls(vectors)
         exact = cls(vectors).top(queries, min(_RECALL_AT, len(vectors)), n_jobs=n_jobs)
         centroids, list_of = _clustered(np.ascontiguousarray(vectors, np.float32), seed, n_jobs)
-        probes, found = 1, 0.0
+        search = cls(vectors, Lists(centroids, list_of, 1, 0.0))
+        search._look_into_enough_lists(queries, exact, recall, n_jobs)
+        return search
+
+    def _look_into_enough_lists(self, queries: Floats, exact: Predictions, recall: float, n_jobs: int) -> None:
+        assert self.lists is not None
+        assert self._index is not None
         while True:
-            search = cls(vectors, Lists(centroids, list_of, probes, found))
-            found = recall_of(search.top(queries, exact.k, n_jobs=n_jobs), exact)
-            if found >= recall or probes >= len(centroids):
-                return cls(vectors, Lists(centroids, list_of, probes, found))
-            probes *= 2
+            found = recall_of(self.top(queries, exact.k, n_jobs=n_jobs), exact)
+            self.lists = replace(self.lists, recall=found)
+            if found >= recall or self.lists.probes >= len(self.lists.centroids):
+                return
+            self.lists = replace(self.lists, probes=2 * self.lists.probes)
+            self._index.nprobe = self.lists.probes
 
     def top(self, queries: Floats, k: int, *, device: torch.device | str = "cpu", n_jobs: int = -1) -> Predictions:
         """The k best labels of each query with their inner products. On a GPU the search is always exact."""
@@ -151,7 +158,6 @@ def _filled_index(vectors: Floats, lists: Lists) -> Any:
     list_of = np.ascontiguousarray(lists.list_of, np.int64)
     index.add_core(len(vectors), faiss.swig_ptr(vectors), None, faiss.swig_ptr(list_of))
     index.nprobe = lists.probes
-    index.longtail_keeps = coarse  # the index refers to it without owning it
     return index
 
 
