@@ -58,6 +58,7 @@ def train(
 def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, overwrite: bool) -> None:
     from longtail.app.console import Bars, say
     from longtail.core.run import Checkpoint, Run
+    from longtail.errors import TrainingError
 
     partial = out.with_name(f"{out.name}.partial")
     if partial.exists() and not resume:
@@ -70,7 +71,8 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
         estimator.save(out, overwrite=overwrite)
     except BaseException as error:
         # A killed process cannot come here, and leaves its parts; whoever interrupts on purpose wants nothing left.
-        if not resume:
+        # A training that ran into trouble keeps them too: its error says how to go on.
+        if not resume and not isinstance(error, TrainingError):
             checkpoint.clear()
         elif partial.exists() and isinstance(error, KeyboardInterrupt):
             say(f"interrupted; finished parts are kept in {partial} for --resume")

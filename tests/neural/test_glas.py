@@ -1,0 +1,186 @@
+"""GLaS as users meet it: what it learns, how it stops, goes on, is saved, and what it refuses."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+import longtail
+from longtail import GLaS, make_longtail
+from longtail.core.run import Checkpoint, Run, Silent
+from longtail.errors import OutputError, ParameterError, TrainingError
+from longtail.metrics import evaluate
+
+SMALL = {"width": 32, "epochs": 6, "batch_size": 64, "learning_rate": 0.02, "n_jobs": 1, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_longtail(n_points=800, n_features=400, n_labels=60, n_test_points=200, random_state=0)
+
+
+def precision(model, data):
+    return evaluate(model.predict(data.test.X, k=5), data.test.Y)["P@1"]
+
+
+def popular(data):
+    return precision(longtail.Popularity().fit(data.train.X, data.train.Y), data)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {}, {"hidden": (48,)}, {"loss": "bce"}, {"loss": "squared-hinge"}, {"loss": "grank"}, {"loss": "margin"},
+        {"loss": "negative-mining"}, {"labels_per_point": "one"}, {"negatives": 20}, {"regulariser": "none"},
+        {"regulariser": "spread-out"}, {"regulariser": "gravity", "strength": 10.0}, {"precision": "bf16"},
+        {"average_from": 0.5}, {"weighting": "unbiased", "loss": "bce"}, {"schedule": "cosine", "clip": 1.0},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_it_learns_whatever_the_settings(data, changes):
+    model = GLaS(**(SMALL | changes)).fit(data.train.X, data.train.Y)
+    assert precision(model, data) > popular(data) + 15
+    lengths = np.linalg.norm(model._label_vectors(), axis=1)
+    np.testing.assert_allclose(lengths, 1, rtol=1e-5)
+
+
+def test_scores_are_the_scaled_cosines_that_training_saw(data):
+    model = GLaS(**SMALL).fit(data.train.X, data.train.Y)
+    found = model.predict(data.test.X[:5], k=3)
+    network = model.network_
+    from longtail.neural.device_csr import DeviceCsr
+
+    with torch.no_grad():
+        points = network(DeviceCsr(data.test.X[:5], "cpu").rows(torch.arange(5)))
+        scores = network.scores(points).numpy()
+    np.testing.assert_allclose(np.take_along_axis(scores, found.labels, 1), found.scores, rtol=1e-4)
+
+
+def test_glas_brings_labels_that_occur_together_closer_than_no_regulariser(data):
+    """Mean squared distance of V'V from the conditional frequencies, which is what the regulariser asks for."""
+    Y = data.train.Y
+    A = (Y.T @ Y).toarray()
+    totals = np.maximum(np.diag(A), 1)
+    U = 0.5 * (A / totals + A / totals[:, None])
+    U[np.diag(A) == 0] = 0
+    distance = {}
+    for regulariser in ("none", "glas"):
+        V = GLaS(**(SMALL | {"regulariser": regulariser})).fit(data.train.X, Y)._label_vectors()
+        weights = np.outer(np.diag(A), np.diag(A))
+        distance[regulariser] = (weights * (V @ V.T - U) ** 2).sum() / weights.sum()
+    assert distance["glas"] < 0.5 * distance["none"]
+
+
+def test_training_stops_early_on_held_out_points_and_keeps_the_best_epoch(data):
+    model = GLaS(**(SMALL | {"epochs": 30, "learning_rate": 0.05, "validation": 0.2, "metric": "PSP@1", "patience": 2}))
+    model.fit(data.train.X, data.train.Y)
+    values = [epoch["PSP@1"] for epoch in model.history_.epochs]
+    assert len(values) < 30
+    assert model.history_.best_epoch == int(np.argmax(values)) == len(values) - 3
+
+
+def test_searching_through_lists_answers_nearly_as_exact_search_does(data):
+    exact = GLaS(**SMALL).fit(data.train.X, data.train.Y)
+    lists = GLaS(**(SMALL | {"search": "lists"})).fit(data.train.X, data.train.Y)
+    assert lists.search_recall_ >= 0.995
+    one, other = exact.predict(data.test.X).labels, lists.predict(data.test.X).labels
+    assert (one == other).mean() > 0.98
+
+
+def test_a_model_with_lists_is_saved_and_loaded(data, tmp_path):
+    model = GLaS(**(SMALL | {"search": "lists", "hidden": (40,)})).fit(data.train.X, data.train.Y)
+    model.save(tmp_path / "m")
+    loaded = longtail.load_model(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.predict(data.test.X).labels, model.predict(data.test.X).labels)
+    assert loaded.search_recall_ == model.search_recall_
+    assert loaded.history_.epochs == model.history_.epochs
+
+
+# --- bad days --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"width": 0}, {"hidden": 5}, {"hidden": (0,)}, {"loss": "hinge"}, {"margin": 0}, {"negatives": "some"},
+        {"labels_per_point": "two"}, {"regulariser": "l2"}, {"strength": -1}, {"keep": 0}, {"keep": 1.5},
+        {"validation": 1.0}, {"metric": "nonsense@1"}, {"search": "tree"}, {"epochs": 0}, {"device": "abacus"},
+        {"weighting": "unbiased"}, {"random_state": -1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_parameters_that_make_no_sense_are_refused(data, wrong):
+    name = {"random_state": "seed", "metric": "metric"}.get(next(iter(wrong)), next(iter(wrong)))
+    with pytest.raises(ParameterError, match=name):
+        GLaS(**(SMALL | wrong)).fit(data.train.X, data.train.Y)
+
+
+def test_a_gpu_that_is_not_there_is_an_error(data, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ParameterError, match="no GPU here"):
+        GLaS(**(SMALL | {"device": "cuda"})).fit(data.train.X, data.train.Y)
+
+
+def test_features_too_large_to_add_up_are_an_error_that_names_the_step(data):
+    X = data.train.X.copy()
+    X.data[:] = 3.4e38
+    with pytest.raises(TrainingError, match="not finite in step 1 of epoch 1"):
+        GLaS(**SMALL).fit(X, data.train.Y)
+
+
+def test_unfinished_work_goes_on_with_another_learning_rate_but_not_with_another_network(data, tmp_path):
+    class Interrupted(Silent):
+        def note(self, text):
+            raise KeyboardInterrupt  # at the end of the first epoch
+
+    def fit(resume, progress, **changes):
+        run = Run(progress, Checkpoint(tmp_path / "m.partial", resume=resume))
+        return GLaS(**(SMALL | changes)).fit(data.train.X, data.train.Y, run=run)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(False, Interrupted())
+    with pytest.raises(OutputError, match="other data, parameters"):
+        fit(True, Silent(), width=16)
+    assert precision(fit(True, Silent(), learning_rate=0.01), data) > popular(data) + 15
+
+
+# A checkpoint after every step, so that a kill comes in the middle of an epoch.
+RUN = (
+    "import dataclasses\nfrom longtail.neural import glas\nplan = glas.GLaS._plan\n"
+    "glas.GLaS._plan = lambda self: dataclasses.replace(plan(self), checkpoint_seconds=0)\n"
+    "from longtail.app.cli import main; main()"
+)
+
+
+def test_a_killed_training_goes_on_and_ends_as_if_it_had_not_been(data, tmp_path):
+    longtail.write_dataset(data.train, tmp_path / "train")
+    settings = SMALL | {"epochs": 20, "average_from": 0.5}
+    arguments = ["train", tmp_path / "train", "--model", "glas", "--out", tmp_path / "m"]
+    arguments += [f"--set={key}={value}" for key, value in settings.items()]
+
+    def start(*options):
+        command = [sys.executable, "-c", RUN, *map(str, arguments), *options]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    killed = start()
+    until = time.monotonic() + 60
+    while not (tmp_path / "m.partial" / "training.safetensors").exists():
+        assert killed.poll() is None, killed.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.002)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert not (tmp_path / "m").exists()
+    resumed = start("--resume")
+    _, err = resumed.communicate(timeout=120)
+    assert resumed.returncode == 0, err
+    one = longtail.load_model(tmp_path / "m").predict(data.test.X)
+    other = GLaS(**settings).fit(data.train.X, data.train.Y).predict(data.test.X)
+    np.testing.assert_array_equal(one.labels, other.labels)
+    np.testing.assert_array_equal(one.scores, other.scores)
