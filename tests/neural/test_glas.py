@@ -110,7 +110,7 @@ def test_a_model_with_lists_is_saved_and_loaded(data, tmp_path):
     [
         {"width": 0}, {"hidden": 5}, {"hidden": (0,)}, {"loss": "hinge"}, {"margin": 0}, {"negatives": "some"},
         {"labels_per_point": "two"}, {"regulariser": "l2"}, {"strength": -1}, {"keep": 0}, {"keep": 1.5},
-        {"validation": 1.0}, {"metric": "nonsense@1"}, {"search": "tree"}, {"epochs": 0}, {"device": "abacus"},
+        {"validation": 1.0}, {"metric": "nonsense@1", "validation": 0.1}, {"search": "tree"}, {"epochs": 0}, {"device": "abacus"},
         {"weighting": "unbiased"}, {"random_state": -1},
     ],
     ids=str,

@@ -18,7 +18,6 @@ from longtail.core.predictions import Predictions
 from longtail.core.run import Run, thread_count
 from longtail.core.state import State
 from longtail.errors import ParameterError
-from longtail.metrics import scorer
 from longtail.neural import losses
 from longtail.neural.batches import ShuffledRows
 from longtail.neural.device_csr import DeviceCsr
@@ -132,7 +131,8 @@ class GLaS(Estimator):
         if self.negatives not in ("auto", "all"):
             check_whole("negatives", self.negatives, 1)
         check_share("validation", self.validation)
-        scorer(self.metric)
+        if self.validation:
+            _scorer(self.metric)
         thread_count(self.n_jobs)
         if not resolve_weighting(self.weighting).bounded and self.loss not in _DECOMPOSABLE:
             raise ParameterError(
@@ -195,7 +195,7 @@ class GLaS(Estimator):
             self._set_search(LabelSearch(self._label_vectors()))
             return {self.metric: 100 * score(self, X, Y)}
 
-        score = scorer(self.metric)
+        score = _scorer(self.metric)
         return validate
 
     def _job(self) -> dict[str, Any]:
@@ -246,3 +246,9 @@ class GLaS(Estimator):
         )
         self.network_.eval()
         self.history_ = History(state.values["history"])
+
+
+def _scorer(metric: str) -> Callable[[Estimator, Any, Any], float]:
+    from longtail.metrics import scorer  # here: whoever trains on a GPU without validation needs no Numba
+
+    return scorer(metric)

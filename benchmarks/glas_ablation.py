@@ -1,0 +1,173 @@
+"""GLaS with one setting changed at a time: tables 1 and 2 of Guo et al. (NeurIPS 2019), on other data.
+
+    python benchmarks/glas_ablation.py --data FOLDER [--set width=256] [--only "regulariser none" ...] [--out FILE.json]
+
+FOLDER holds X.npz, Y.npz (training) and Xt.npz, Yt.npz (test): CSR matrices, rows of X of unit length, the same labels
+in both. Runs on a GPU where there is one. Needs numpy, scipy, scikit-learn, safetensors and torch; on a GPU no Numba.
+Train P@1 is that of the first training points, as many as there are test points, without input dropout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import platform
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from longtail.neural.glas import GLaS
+from longtail.objectives import PropensityModel
+
+# Each row of the tables: what it is about, and what it changes of the base setting.
+STUDIES: dict[str, dict[str, dict[str, Any]]] = {
+    "base": {"base": {}},
+    "regulariser": {
+        "none": {"regulariser": "none"},
+        "spread-out": {"regulariser": "spread-out"},
+        "gravity": {"regulariser": "gravity", "strength": 1.0},
+    },
+    "strength": {f"{s:g} x": {"strength": s} for s in (0.1, 0.3, 3.0, 10.0)},  # of the base's
+    "input dropout": {f"keep {keep}": {"keep": keep} for keep in (1.0, 0.8, 0.6, 0.5, 0.4)},
+    "batch": {str(size): {"batch_size": size} for size in (512, 1024, 2048, 4096)},
+    "width": {str(width): {"width": width} for width in (128, 256, 512, 1024, 2048)},
+    "network": {"ReLU, 1 hidden layer": {"hidden": (1024,)}, "ReLU, 2 hidden layers": {"hidden": (1024, 1024)}},
+    "loss": {
+        "one label a point": {"labels_per_point": "one"},
+        "bce": {"loss": "bce"},
+        "grank": {"loss": "grank"},
+        "margin": {"loss": "margin", "margin": 10.0},
+        "negative mining": {"loss": "negative-mining", "margin": 10.0},
+    },
+    "epochs": {str(epochs): {"epochs": epochs} for epochs in (3, 6, 10, 20)},
+}
+COLUMNS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "train P@1", "gap", "s/epoch", "points/s", "GPU %")
+
+
+def main() -> None:
+    options = arguments()
+    data = {part: sparse.csr_matrix(sparse.load_npz(options.data / f"{part}.npz")) for part in ("X", "Y", "Xt", "Yt")}
+    base = dict(setting.split("=", 1) for setting in options.set)
+    base = {name: literal(value) for name, value in base.items()}
+    strength = base.get("strength", GLaS().strength)
+    rows: list[dict[str, Any]] = []
+    print(f"{'':38}" + "".join(f"{column:>10}" for column in COLUMNS))
+    measure(GLaS(**base | {"epochs": 1}), data)  # what the first run on a device loads is no setting's time
+    for study, settings in STUDIES.items():
+        for name, changes in settings.items():
+            title = f"{study} {name}"
+            if options.only and not any(title.startswith(wanted) for wanted in options.only):
+                continue
+            if study == "strength":
+                changes = {"strength": strength * changes["strength"]}
+            row = {"study": study, "setting": name} | measure(GLaS(**base | changes), data)
+            rows.append(row)
+            print(f"{title:38}" + "".join(f"{row[column]:10.2f}" for column in COLUMNS), flush=True)
+            if options.out:
+                write(options, rows)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder with X.npz, Y.npz, Xt.npz, Yt.npz")
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="a parameter of the base setting")
+    parser.add_argument("--only", nargs="*", default=[], help="rows whose title begins like this, e.g. regulariser")
+    parser.add_argument("--out", type=Path)
+    return parser.parse_args()
+
+
+def literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def measure(model: GLaS, data: dict[str, Any]) -> dict[str, Any]:
+    """Train and test one setting."""
+    X, Y, Xt, Yt = (data[part] for part in ("X", "Y", "Xt", "Yt"))
+    with Utilisation() as busy:
+        started = time.perf_counter()
+        model.fit(X, Y)
+        seconds = time.perf_counter() - started
+    inverse = PropensityModel().inverse(model.label_counts_, model.n_points_)
+    result: dict[str, Any] = metrics(model.predict(Xt, k=5).labels, Yt, inverse)
+    seen = slice(0, Xt.shape[0])
+    result["train P@1"] = metrics(model.predict(X[seen], k=5).labels, Y[seen], inverse)["P@1"]
+    result["gap"] = result["train P@1"] - result["P@1"]
+    epochs = [epoch["seconds"] for epoch in model.history_.epochs]
+    result["s/epoch"] = float(np.median(epochs))
+    result["points/s"] = X.shape[0] / result["s/epoch"]
+    result["GPU %"] = busy.mean
+    result["train s"] = seconds
+    result["losses"] = [epoch["loss"] for epoch in model.history_.epochs]
+    return result | {
+        "parameters": {k: v for k, v in model.get_params().items() if isinstance(v, (int, float, str, tuple))}
+    }
+
+
+def metrics(labels: np.ndarray, Y: Any, inverse: np.ndarray) -> dict[str, float]:
+    """P@k and PSP@k in percent, as longtail.metrics has them, without Numba."""
+    points = np.arange(Y.shape[0])
+    hits = np.asarray(Y[np.repeat(points, labels.shape[1]), labels.ravel()]).reshape(labels.shape)
+    best = np.zeros(labels.shape)
+    for i in points:
+        top = np.sort(inverse[Y.indices[Y.indptr[i] : Y.indptr[i + 1]]])[::-1][: labels.shape[1]]
+        best[i, : top.size] = top
+    gains = hits * inverse[labels]
+    found = {f"P@{k}": 100 * float(hits[:, :k].mean()) for k in (1, 3, 5)}
+    return found | {f"PSP@{k}": 100 * float(gains[:, :k].sum() / best[:, :k].sum()) for k in (1, 3, 5)}
+
+
+class Utilisation:
+    """The mean of nvidia-smi's utilisation while something runs; NaN without a GPU."""
+
+    def __enter__(self) -> Utilisation:
+        self.samples: list[float] = []
+        self.process = None
+        if torch.cuda.is_available():
+            command = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "-lms", "100"]
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            self.thread = threading.Thread(target=self._read, daemon=True)
+            self.thread.start()
+        return self
+
+    def _read(self) -> None:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.samples.append(float(line))
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait()
+            self.thread.join(timeout=2)
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.samples)) if self.samples else float("nan")
+
+
+def write(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{platform.processor()} (CPU)"
+    content = {
+        "command": f"python benchmarks/glas_ablation.py --set {' '.join(options.set)}",
+        "data": options.data.name,
+        "device": device,
+        "torch": torch.__version__,
+        "rows": rows,
+    }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Search among label vectors: milliseconds a query on one core, and the share of the true 5 best labels that is found.
+
+    python benchmarks/mips.py [--width 1024] [--labels 25000 100000 1000000] [--recipe recipes/yso-finna-en/glas.toml]
+
+The vectors come from a GLaS model that is trained first, for one epoch, on the recipe's data. It has fewer labels than
+are asked for, so the embeddings of training points stand in as further labels (an item that is described by a text and
+searched for by another: the same space, the same kind of vector), and beyond those, the same vectors with a little noise
+(an eighth of their length). Queries are the embeddings of test points. All vectors have unit length.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peers import ROOT, common_data, machine
+
+from longtail import GLaS
+from longtail.neural.mips import LabelSearch, recall_of
+from longtail.neural.placement import place
+
+N_QUERIES = 2000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recipe", default="recipes/yso-finna-en/glas.toml")
+    parser.add_argument("--data-root", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--width", type=int, default=1024, help="dimension of the vectors")
+    parser.add_argument("--labels", type=int, nargs="+", default=[25_000, 100_000, 1_000_000])
+    parser.add_argument("--recall", type=float, default=0.995, help="share to be found on the queries for tuning")
+    parser.add_argument("--out", type=Path, help="write the figures as JSON, e.g. docs/results/benchmarks/NAME.json")
+    options = parser.parse_args()
+    vectors, queries = trained_vectors(options.recipe, options.data_root, options.width)
+    rows = []
+    print(f"d = {options.width}; milliseconds a query, one at a time, one thread")
+    print(f"{'labels':>10} {'exact':>8} {'lists':>8} {'recall@5':>9} {'looks into':>14} {'build s':>8}")
+    for n_labels in options.labels:
+        row = measure(enlarged(vectors, n_labels), queries, options.recall)
+        rows.append(row)
+        looks = f"{row['probes']} of {row['lists']}"
+        print(
+            f"{n_labels:10,} {row['exact ms']:8.2f} {row['lists ms']:8.3f} {row['recall@5']:9.4f} {looks:>14}"
+            f" {row['build s']:8.1f}",
+            flush=True,
+        )
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        command = f"python benchmarks/mips.py --width {options.width}"
+        content = {"command": command, "machine": machine(), "width": options.width, "rows": rows}
+        options.out.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def trained_vectors(recipe: str, data_root: Path, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels followed by training points, and test points, as unit vectors of one trained space."""
+    with common_data(recipe, data_root) as (_, train, test):
+        model = GLaS(width=width, epochs=1, negatives=1000, search="exact", device="cpu")
+        started = time.perf_counter()
+        model.fit(train.X, train.Y)
+        print(f"trained in {time.perf_counter() - started:.0f} s")
+        placement = place("cpu")
+        points = model._embedded(train.X, placement)
+        queries = model._embedded(test.X[: 2 * N_QUERIES], placement)
+    return np.concatenate([model._label_vectors(), points]), queries
+
+
+def enlarged(vectors: np.ndarray, n_labels: int) -> np.ndarray:
+    """The first n_labels vectors; where there are fewer, noisy copies follow."""
+    rng = np.random.default_rng(0)
+    parts, missing = [vectors[:n_labels]], n_labels - len(vectors)
+    while missing > 0:
+        noise = rng.standard_normal(vectors[:missing].shape, dtype=np.float32) / np.sqrt(vectors.shape[1])
+        copies = vectors[:missing] + noise / 8
+        parts.append(copies / np.linalg.norm(copies, axis=1, keepdims=True))
+        missing -= len(copies)
+    return np.concatenate(parts)
+
+
+def measure(labels: np.ndarray, queries: np.ndarray, recall: float) -> dict[str, Any]:
+    """Half of the queries choose how many lists are looked into, the other half is measured."""
+    tuning, testing = queries[::2], queries[1::2]
+    started = time.perf_counter()
+    search = LabelSearch.build(labels, tuning, kind="lists", recall=recall)
+    build = time.perf_counter() - started
+    exact = LabelSearch(labels)
+    truth, found = exact.top(testing, 5), search.top(testing, 5)
+    assert search.lists is not None
+    return {
+        "labels": len(labels),
+        "exact ms": milliseconds(exact, testing[:30]),
+        "lists ms": milliseconds(search, testing),
+        "recall@5": recall_of(found, truth),
+        "probes": search.lists.probes,
+        "lists": len(search.lists.centroids),
+        "build s": build,
+    }
+
+
+def milliseconds(search: LabelSearch, queries: np.ndarray) -> float:
+    """Of one query at a time, on one thread: the mean."""
+    search.top(queries[:1], 5, n_jobs=1)
+    started = time.perf_counter()
+    for i in range(len(queries)):
+        search.top(queries[i : i + 1], 5, n_jobs=1)
+    return 1000 * (time.perf_counter() - started) / len(queries)
+
+
+if __name__ == "__main__":
+    main()
