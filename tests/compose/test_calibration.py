@@ -1,0 +1,84 @@
+"""Scores as probabilities: what is recovered, what is kept, what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from longtail.compose.calibration import Calibration, log_probability
+from longtail.errors import DataError
+
+
+def drawn(log_odds, n=200_000, seed=0):
+    """Scores, and hits that follow from known log-odds."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=n)
+    return scores, rng.random(n) < expit(log_odds(scores))
+
+
+def surprise(z, hits):
+    return float((np.logaddexp(0, z) - hits * z).mean())
+
+
+def test_a_straight_line_is_found_again():
+    calibration = Calibration.fit(*drawn(lambda s: 2 * s - 1))
+    where = np.linspace(-2, 2, 9)
+    np.testing.assert_allclose(calibration(where), 2 * where - 1, atol=0.15)
+
+
+def test_a_bend_is_found_where_a_straight_line_would_miss_it():
+    def bent(s):
+        return np.where(s < 0, 4 * s, 0.5 * s)
+
+    scores, hits = drawn(bent)
+    calibration = Calibration.fit(scores, hits)
+    where = np.array([-1.0, -0.5, 0.0, 0.5, 1.5])
+    np.testing.assert_allclose(calibration(where), bent(where), atol=0.25)
+    assert surprise(calibration(scores), hits) < surprise(bent(scores), hits) + 2e-4
+
+
+def test_few_points_give_nearly_a_straight_line():
+    scores, hits = drawn(lambda s: 3 * s, n=40)
+    calibration = Calibration.fit(scores, hits)
+    slopes = np.diff(calibration.log_odds) / np.diff(calibration.knots)
+    assert slopes.max() / slopes.min() < 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(4, 60), st.floats(0.0, 1.0))
+def test_the_order_of_scores_is_kept_inside_and_beyond_the_knots(seed, n, share):
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=n) * 10.0 ** rng.integers(-3, 4)
+    calibration = Calibration.fit(scores, rng.random(n) < share)
+    wide = np.sort(np.concatenate([scores, scores.min() - abs(scores[:3]), scores.max() + abs(scores[:3])]))
+    apart = np.diff(wide) > 1e-6 * np.ptp(wide)
+    assert (np.diff(calibration(wide))[apart] > 0).all()
+
+
+@pytest.mark.parametrize("hits", [[False] * 5 + [True] * 5, [True] * 10, [False] * 10])
+def test_scores_that_part_perfectly_and_scores_without_hits_or_misses_stay_finite(hits):
+    calibration = Calibration.fit(np.arange(10.0), np.array(hits))
+    assert np.isfinite(calibration(np.array([-100.0, 0.0, 4.5, 9.0, 100.0]))).all()
+    assert calibration(np.array([9.0])) > calibration(np.array([0.0]))
+
+
+def test_padding_stays_at_the_end():
+    calibration = Calibration.fit(np.arange(10.0), np.arange(10) > 4)
+    assert calibration(np.array([-np.inf])) == -np.inf
+    assert log_probability(np.array([-np.inf])) == -np.inf
+
+
+def test_log_probabilities_keep_their_order_where_probabilities_would_round_to_one():
+    z = np.array([20.0, 30.0, 40.0])
+    assert (np.diff(log_probability(z).astype(np.float32)) > 0).all()
+    np.testing.assert_allclose(log_probability(np.array([-1.0, 0.5])), np.log(expit([-1.0, 0.5])))
+
+
+def test_scores_that_say_nothing_are_refused():
+    with pytest.raises(DataError, match="same score"):
+        Calibration.fit(np.ones(10), np.arange(10) > 4)
+    with pytest.raises(DataError, match="infinite"):
+        Calibration.fit(np.array([0.0, np.inf]), np.array([True, False]))

@@ -1,0 +1,144 @@
+"""PropensityRerank: the closed form, its lever, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import longtail
+from compose.bases import Flat, Witness
+from compose.planted_tail import N_LABELS, planted_tail
+from contract.planted import planted
+from longtail.compose.reranker import best_of
+from longtail.errors import DataError, NotFittedError, ParameterError
+from longtail.objectives import PropensityModel
+
+(X, Y), (X_TEST, Y_TEST) = planted_tail(600), planted_tail(300, seed=1)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return longtail.PropensityRerank(base=longtail.DiSMEC()).fit(X, Y)
+
+
+def test_exponent_zero_ranks_as_the_base(model):
+    base = longtail.DiSMEC().fit(X, Y)
+    found = model.predict(X_TEST, k=5, exponent=0)
+    np.testing.assert_array_equal(found.labels, base.predict(X_TEST, k=5).labels)
+
+
+def test_scores_are_the_quotient_of_the_closed_form(model):
+    found = model.predict(X_TEST, k=5, exponent=0.7)
+    raw = model.base_.predict(X_TEST, k=N_LABELS)
+    inverse = PropensityModel().inverse(np.asarray(Y.sum(axis=0)).ravel(), X.shape[0])
+    probability = 1 / (1 + np.exp(-model.calibration_(raw.scores.astype(np.float64))))
+    quotient = probability * inverse[raw.labels] ** 0.7
+    order = np.argsort(-quotient, axis=1, kind="stable")[:, :5]
+    np.testing.assert_array_equal(found.labels, np.take_along_axis(raw.labels, order, 1))
+    np.testing.assert_allclose(found.scores, np.log(np.take_along_axis(quotient, order, 1)), rtol=1e-4, atol=1e-5)
+
+
+def test_a_larger_exponent_brings_rarer_labels_and_more_psp(model):
+    counts = model.label_counts_
+    inverse = PropensityModel().inverse(counts, model.n_points_)
+    popularity, psp = [], []
+    for exponent in (0.0, 0.3, 1.0):
+        found = model.predict(X_TEST, k=1, exponent=exponent)
+        popularity.append(counts[found.labels].mean())
+        psp.append(longtail.evaluate(found, Y_TEST, inverse_propensities=inverse, ks=[1])["PSP@1"])
+    assert popularity[0] > popularity[1] > popularity[2]
+    assert psp[0] + 5 < psp[1] < psp[2]
+
+
+def test_the_exponent_can_be_moved_after_fit_in_two_ways(model, tmp_path):
+    asked = model.predict(X_TEST, k=3, exponent=1.0)
+    assert model.exponent == 0.5
+    model.save(tmp_path / "m")
+    loaded = longtail.load_model(tmp_path / "m").set_params(exponent=1.0)
+    np.testing.assert_array_equal(loaded.predict(X_TEST, k=3).scores, asked.scores)
+    for wrong in (-0.1, 1.1, "much", True):
+        with pytest.raises(ParameterError, match="exponent"):
+            model.predict(X_TEST, k=3, exponent=wrong)
+
+
+def test_a_fitted_base_is_used_as_it_is_with_the_counts_it_was_trained_on():
+    base = longtail.DiSMEC().fit(X, Y)
+    model = longtail.PropensityRerank(base=base, prefit=True).fit(X_TEST, Y_TEST)
+    assert model.base_ is base
+    assert model.n_points_ == X.shape[0]
+    np.testing.assert_array_equal(model.label_counts_, base.label_counts_)
+    np.testing.assert_array_equal(model.predict(X_TEST, k=3, exponent=0).labels, base.predict(X_TEST, k=3).labels)
+
+
+def test_a_base_that_is_not_fitted_or_has_other_labels_is_refused():
+    with pytest.raises(NotFittedError, match="not fitted"):
+        longtail.PropensityRerank(base=longtail.DiSMEC(), prefit=True).fit(X_TEST, Y_TEST)
+    base = longtail.DiSMEC().fit(X, Y[:, :10])
+    with pytest.raises(DataError, match="Y has 18 labels, but the base was fitted with 10"):
+        longtail.PropensityRerank(base=base, prefit=True).fit(X_TEST, Y_TEST)
+
+
+def test_a_base_without_scores_is_refused():
+    with pytest.raises(DataError, match="same score"):
+        longtail.PropensityRerank(base=Flat()).fit(X, Y)
+    for base in ("dismec", longtail.DiSMEC, object()):
+        with pytest.raises(ParameterError, match="must be an estimator"):
+            longtail.PropensityRerank(base=base).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"exponent": 2}, {"exponent": -1}, {"candidates": 0}, {"folds": 1}, {"held_out": 1.5}, {"random_state": -1}],
+)
+def test_parameters_that_make_no_sense_are_refused(arguments):
+    with pytest.raises(ParameterError, match=next(iter(arguments))):
+        longtail.PropensityRerank(**arguments).fit(X, Y)
+
+
+def test_a_wrong_parameter_of_the_base_is_said_before_any_training(monkeypatch):
+    monkeypatch.setattr(Witness, "fits", [])
+    with pytest.raises(ParameterError, match="C is -1"):
+        longtail.PropensityRerank(base=longtail.DiSMEC(C=-1)).fit(X, Y)
+
+
+def test_what_x_is_follows_the_base():
+    data = planted(90)
+    pipeline = longtail.TextPipeline(model=longtail.DiSMEC(), features=longtail.TextFeatures(min_df=1))
+    model = longtail.PropensityRerank(base=pipeline, folds=2)
+    assert model.input_kind == "text"
+    assert longtail.PropensityRerank.input_kind == longtail.PropensityRerank().input_kind == "features"
+    model.fit(data.texts, data.Y)
+    assert (model.predict(data.texts, k=1).labels[:, 0] == np.asarray(data.Y.argmax(axis=1)).ravel()).mean() > 0.6
+    with pytest.raises(DataError, match="texts"):
+        model.predict(data.X, k=1)
+
+
+def test_wrappers_nest(tmp_path):
+    inner = longtail.Ensemble(models=[longtail.DiSMEC(), longtail.Parabel(max_leaf=5, n_trees=1)])
+    model = longtail.PropensityRerank(base=longtail.Taug(base=inner, n_aug=1), folds=2, exponent=0.3)
+    model.fit(X, Y).save(tmp_path / "m")
+    found = longtail.load_model(tmp_path / "m").predict(X_TEST, k=5)
+    np.testing.assert_array_equal(found.labels, model.predict(X_TEST, k=5).labels)
+    assert longtail.evaluate(found, Y_TEST, ks=[1])["P@1"] > 50
+
+
+def test_the_best_of_candidates_and_a_plain_twin():
+    rng = np.random.default_rng(0)
+    labels = np.stack([rng.permutation(30)[:12] for _ in range(50)]).astype(np.int32)
+    labels[rng.random(labels.shape) < 0.3] = -1
+    scores = rng.integers(0, 4, labels.shape).astype(np.float32)
+    found = best_of(labels, scores, 5)
+    for i in range(50):
+        ranked = sorted((-s, label) for label, s in zip(labels[i], scores[i], strict=True) if label >= 0)[:5]
+        expected = [label for _, label in ranked] + [-1] * (5 - len(ranked))
+        assert found.labels[i].tolist() == expected
+
+
+def test_labels_without_points_and_propensities_of_ones_own():
+    given = np.full(N_LABELS, 0.5)
+    model = longtail.PropensityRerank(propensity=given.tolist(), folds=2).fit(X, Y)
+    np.testing.assert_array_equal(
+        model.predict(X_TEST, k=3, exponent=1).labels, model.predict(X_TEST, k=3, exponent=0).labels
+    )
+    with pytest.raises(ParameterError, match="propensit"):
+        longtail.PropensityRerank(propensity=[0.5], folds=2).fit(X, Y)
