@@ -4,7 +4,7 @@
 
 The vectors come from a GLaS model that is trained first, for one epoch, on the recipe's data. It has fewer labels than
 are asked for, so the embeddings of training points stand in as further labels (an item that is described by a text and
-searched for by another: the same space, the same kind of vector), and beyond those, the same vectors with a little noise
+searched for by another: the same space, the same kind of vector), and beyond those, the same with a little noise
 (an eighth of their length). Queries are the embeddings of test points. All vectors have unit length.
 """
 
