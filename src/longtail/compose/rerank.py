@@ -34,7 +34,7 @@ class PropensityRerank(Reranker):
         *,
         base: Any = None,
         exponent: float = 0.5,
-        candidates: int = 20,
+        candidates: int = 15,
         propensity: Propensities = PropensityModel(),  # noqa: B008 (frozen)
         folds: int = 3,
         held_out: float | None = None,

@@ -62,7 +62,10 @@ class LinearScorer:
         def work(first: int) -> tuple[NDArray, NDArray]:
             part = empty_top(X.shape[0], k)
             tile = huge_zeros((X.shape[1], BLOCK))
-            _top_of_tiles(x, w, self.intercepts, tile, first, min(first + span, self.intercepts.size), *part)
+            # What is below the k-th best of the parts merged so far will not be among the k best in the end. How many
+            # are merged by now is chance, and only a matter of speed: most labels are not even sorted in.
+            floor = scores[:, -1].copy()
+            _top_of_tiles(x, w, self.intercepts, tile, first, min(first + span, self.intercepts.size), floor, *part)
             return part
 
         # Parts come in the order of their labels, so that ties fall to the lower id whatever thread was faster.
@@ -92,7 +95,7 @@ def _top_of_points(x, w, intercepts, first, end, labels, scores):
 
 
 @njit(cache=True, nogil=True)
-def _top_of_tiles(x, w, intercepts, tile, first, end, labels, scores):
+def _top_of_tiles(x, w, intercepts, tile, first, end, floor, labels, scores):
     x_ptr, x_indices, x_data = x
     w_ptr, w_indices, w_data = w
     z = np.empty(BLOCK, np.float32)
@@ -103,12 +106,12 @@ def _top_of_tiles(x, w, intercepts, tile, first, end, labels, scores):
                 tile[w_indices[q], lane] = w_data[q]
         for i in range(labels.shape[0]):
             block_dots(tile, x_indices, x_data, x_ptr[i], x_ptr[i + 1], z)
-            worst = scores[i, -1]
+            worst = max(scores[i, -1], floor[i])
             for lane in range(width):
                 score = z[lane] + intercepts[start + lane]
                 if score >= worst:
                     topk.offer(start + lane, score, labels[i], scores[i])
-                    worst = scores[i, -1]
+                    worst = max(scores[i, -1], floor[i])
         for lane in range(width):  # leave the tile empty for the next labels
             for q in range(w_ptr[start + lane], w_ptr[start + lane + 1]):
                 tile[w_indices[q], lane] = 0
