@@ -73,7 +73,7 @@ def restore(model: Estimator, state: State) -> None:
 
 def library_versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
-    for package in ("longtail", "numpy", "scipy", "scikit-learn", "numba"):
+    for package in ("longtail", "numpy", "scipy", "scikit-learn", "numba", "torch"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
