@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.compose.augment import Alteration, with_altered_copies
+from longtail.compose.reranker import best_of
 from longtail.compose.unseen import rows_of
 from longtail.core.estimator import Estimator
 from longtail.core.model import full_state, restore
@@ -25,7 +26,8 @@ class Decoupled:
     """A base for the labels `head` and a base for the labels `tail` ("Improving tail label prediction", section 3.3).
 
     Each is trained on the points that carry one of its labels, the tail's joined by altered copies; with `others`, on
-    the other points too, which carry none of its labels.
+    the other points too. Those get a label of their own, "none of these", which is never predicted: trees leave points
+    without labels out, and would not learn when there is nothing to predict.
     """
 
     new_base: Callable[[], Estimator]
@@ -40,14 +42,15 @@ class Decoupled:
         self.models = []
         for name, labels, n_aug in (("head", self.head, 0), ("tail", self.tail, self.n_aug)):
             own = by_label[:, labels].tocsr()
-            carriers = np.flatnonzero(np.diff(own.indptr))
-            if carriers.size == 0:
+            carries = np.diff(own.indptr) > 0
+            if not carries.any():
                 raise DataError(f"no point carries one of the {labels.size} {name} labels; choose another tau")
-            rows = np.arange(own.shape[0]) if self.others else carriers
-            points, carried = rows_of(X, rows), own[rows]
+            carriers = np.flatnonzero(carries)
+            points, carried = (X, _with_none(own, carries)) if self.others else (rows_of(X, carriers), own[carriers])
             if n_aug:
-                points = with_altered_copies(points, np.flatnonzero(np.diff(carried.indptr)), n_aug, self.alteration)
-                carried = sparse.csr_matrix(sparse.vstack([carried, *[own[carriers]] * n_aug], format="csr"))
+                copied = carriers if self.others else np.arange(carriers.size)
+                points = with_altered_copies(points, copied, n_aug, self.alteration)
+                carried = sparse.csr_matrix(sparse.vstack([carried, *[carried[copied]] * n_aug], format="csr"))
             self.models.append(self.new_base().fit(points, carried, run=run.part(name)))
         return self
 
@@ -55,12 +58,13 @@ class Decoupled:
         """The k best head labels and, in the columns behind them, the k best tail labels, with their own scores."""
         found = []
         for labels, model in zip((self.head, self.tail), self.models, strict=True):
-            best = model.predict(X, k=min(k, labels.size))
-            ids, scores = empty_top(len(best), k)
-            ids[:, : best.k] = np.where(best.labels >= 0, labels[best.labels], -1)
-            scores[:, : best.k] = best.scores
-            found.append((ids, scores))
-        return Predictions(*(np.hstack(parts) for parts in zip(*found, strict=True)))
+            best = model.predict(X, k=min(k + 1, model.n_labels_))  # one more, should "none of these" be among them
+            none = best.labels >= labels.size
+            ids, scores = empty_top(len(best), k + 1)
+            ids[:, : best.k] = np.where(none, -1, np.append(labels, -1)[np.where(none, -1, best.labels)])
+            scores[:, : best.k] = np.where(none, -np.inf, best.scores)
+            found.append(best_of(ids, scores, k))
+        return Predictions(*(np.hstack([getattr(p, part) for p in found]) for part in ("labels", "scores")))
 
     def to_state(self) -> State:
         state = State(arrays={"head": self.head, "tail": self.tail})
@@ -72,3 +76,11 @@ class Decoupled:
         self.models = [self.new_base(), self.new_base()]
         for name, model in zip(("head", "tail"), self.models, strict=True):
             restore(model, state.part(name))
+
+
+def _with_none(Y: sparse.csr_matrix, carries: NDArray[np.bool_]) -> sparse.csr_matrix:
+    """Y with one more label for the points that carry no other, if there are any."""
+    if carries.all():
+        return Y
+    none = sparse.csr_matrix((~carries).astype(np.float32)[:, None])
+    return sparse.csr_matrix(sparse.hstack([Y, none], format="csr"))
