@@ -26,6 +26,7 @@ def evaluate(
         typer.Option(metavar="DATA", help="Training data of a predictions FILE: needed for PSP and the bands."),
     ] = None,
     propensity: options.Propensity = "default",
+    exponent: options.Exponent = None,
     as_json: options.AsJson = False,
     text_field: options.TextField = "text",
     labels_field: options.LabelsField = "labels",
@@ -40,14 +41,16 @@ def evaluate(
     from longtail.bench.build import parse_propensity
     from longtail.bench.scoring import score_predictions
     from longtail.core import store
-    from longtail.errors import DataError
+    from longtail.errors import DataError, ParameterError
 
     if not subject.exists():
         raise DataError("does not exist; give a model directory or a file of predictions", path=subject)
     fields: dict[str, Any] = {"text_field": text_field, "labels_field": labels_field, "separator": separator}
     chosen = parse_propensity(propensity)
     if store.kind_of(subject) == "model" or subject.is_dir():
-        predictions, Y, counts, n_points = _from_model(subject, data, train, fields)
+        predictions, Y, counts, n_points = _from_model(subject, data, train, fields, exponent)
+    elif exponent is not None:
+        raise ParameterError(f"{subject} holds predictions; an exponent can only be given for a model")
     else:
         predictions, Y, counts, n_points = _from_file(subject, data, train, fields)
     scores = score_predictions(predictions, Y, training_counts=counts, n_training_points=n_points, propensity=chosen)
@@ -62,12 +65,11 @@ def evaluate(
 Loaded = tuple[Any, Any, Any, int | None]
 
 
-def _from_model(path: Path, data: Path, train: Path | None, fields: dict[str, Any]) -> Loaded:
+def _from_model(path: Path, data: Path, train: Path | None, fields: dict[str, Any], exponent: float | None) -> Loaded:
     from longtail.app.console import Bars
     from longtail.bench.scoring import KS, conform, predict_in_chunks
-    from longtail.core.model import load_model
 
-    model = load_model(path)
+    model = options.load(path, exponent)
     dataset = options.read(data, label_names=model.label_names_, **fields)
     counts, n_points = model.label_counts_, model.n_points_
     if train is not None:

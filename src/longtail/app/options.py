@@ -17,6 +17,11 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is al
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for programs.")]
 Propensity = Annotated[str, typer.Option(metavar="A,B", help="Propensity parameters, or default, wikipedia, amazon.")]
 
+Exponent = Annotated[
+    float | None,
+    typer.Option(metavar="E", help="For propensityrerank: 0 ranks as its base, 1 favours rare labels most."),
+]
+
 
 def read(path: Path, *, label_names: list[str] | None = None, **fields: Any) -> Any:
     """`read_dataset` with a sign of life on the terminal."""
@@ -25,3 +30,19 @@ def read(path: Path, *, label_names: list[str] | None = None, **fields: Any) -> 
 
     with status(f"reading {path}"):
         return read_dataset(path, label_names=label_names, **fields)
+
+
+def load(path: Path, exponent: float | None) -> Any:
+    """The model at `path`, with another exponent where one is given."""
+    from longtail.core.model import load_model
+    from longtail.errors import ParameterError
+
+    model = load_model(path)
+    if exponent is not None:
+        part = getattr(model, "model_", model)  # behind the features of a TextPipeline
+        if "exponent" not in part.get_params(deep=False):
+            raise ParameterError(
+                f"{path}: {type(part).__name__} has no exponent to move; train it with --model propensityrerank"
+            )
+        part.set_params(exponent=exponent)
+    return model

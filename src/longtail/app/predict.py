@@ -15,6 +15,7 @@ def predict(
     data: options.Data,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="FILE.jsonl, FILE.npz or FILE.txt.")],
     k: Annotated[int, typer.Option("-k", help="Labels a point.")] = 5,
+    exponent: options.Exponent = None,
     overwrite: options.Overwrite = False,
     text_field: options.TextField = "text",
 ) -> None:
@@ -22,11 +23,10 @@ def predict(
     from longtail.app.console import Bars, say
     from longtail.bench.scoring import conform, predict_in_chunks
     from longtail.core.inputs import check_k
-    from longtail.core.model import load_model
     from longtail.data import write_predictions
 
     check_output_file(out, overwrite=overwrite)
-    loaded = load_model(model)
+    loaded = options.load(model, exponent)
     check_k(k, loaded.n_labels_)
     dataset = options.read(data, text_field=text_field, labels_field=None)  # points to be labelled have none
     predictions = predict_in_chunks(loaded, conform(dataset, loaded), k, Bars())

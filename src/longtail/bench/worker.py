@@ -16,7 +16,7 @@ from longtail.bench.recipe import Recipe, read_recipe
 from longtail.bench.scoring import KS, conform, predict_in_chunks, score_predictions
 from longtail.core.model import load_model
 from longtail.data import Dataset, read_dataset
-from longtail.errors import LongtailError
+from longtail.errors import LongtailError, ParameterError
 
 
 def measure(recipe: Recipe, data: Path) -> dict[str, Any]:
@@ -59,10 +59,16 @@ def measure(recipe: Recipe, data: Path) -> dict[str, Any]:
 
 def _compile_kernels(recipe: Recipe, training: Dataset) -> None:
     """Fit and predict on a few points first: compiling is done once on a machine and is not training."""
-    few = training.subset(np.arange(min(64, training.n_points)))
-    carried = np.flatnonzero(few.label_counts)
-    if carried.size:
-        recipe.estimator().fit(few.X, few.Y[:, carried]).predict(few.X, k=1)
+    for size in (64, 4096):
+        few = training.subset(np.arange(min(size, training.n_points)))
+        carried = np.flatnonzero(few.label_counts)
+        if carried.size == 0:
+            continue
+        try:
+            recipe.estimator().fit(few.X, few.Y[:, carried]).predict(few.X, k=1)
+            return
+        except ParameterError:  # too few labels for what the recipe asks, e.g. for the children of a tree's node
+            continue
 
 
 def peak_rss_mb() -> float:

@@ -1,0 +1,245 @@
+"""What the tail modules do, in pictures: on EURLEX57K, training part to test part, with the settings of the recipes.
+
+    python benchmarks/tail_modules.py frontier [dismec parabel bonsai fastxml]
+    python benchmarks/tail_modules.py norms          # classifier norm against label frequency, before and after Taug
+    python benchmarks/tail_modules.py copies         # PSP@k against n_aug
+    python benchmarks/tail_modules.py split          # PSP@k against tau
+    python benchmarks/tail_modules.py blocks         # RankNet with and without parts of itself
+
+Each writes docs/results/tail-modules-NAME.json, and all but `blocks` draw docs/images/tail_NAME.png. `frontier` adds
+to what the file holds for other bases. Data are those of recipes/eurlex57k.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail import DiSMEC, PropensityRerank, RankNet, Taug
+from longtail.bench.prepare import prepared
+from longtail.bench.recipe import find_data_root, read_recipe
+from longtail.bench.results import markdown_table
+from longtail.bench.run import commit, machine
+from longtail.bench.scoring import score_predictions
+from longtail.data import Dataset, read_dataset
+from longtail.trees.label.weights import TreeModel
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+ROOT = Path(__file__).resolve().parents[1]
+RECIPES = ROOT / "recipes" / "eurlex57k"
+EXPONENTS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+COPIES = (0, 1, 4, 8)
+SPLITS = (0.05, 0.1, 0.2, 0.3, 0.5)
+METRICS = ("P@1", "P@5", "PSP@1", "PSP@3", "PSP@5")
+COLORS = {"dismec": "tab:blue", "parabel": "tab:green", "bonsai": "tab:orange", "fastxml": "tab:red"}
+
+
+def data() -> tuple[Dataset, Dataset]:
+    recipe = read_recipe(RECIPES / "dismec.toml")
+    folder = prepared(recipe, find_data_root(None, recipe.path), ROOT / ".cache" / "features")
+    return read_dataset(folder / "train"), read_dataset(folder / "test")
+
+
+def base_of(name: str) -> Any:
+    return read_recipe(RECIPES / f"{name}.toml").estimator()
+
+
+def measured(model: Any, test: Dataset, **arguments: Any) -> dict[str, float]:
+    found = model.predict(test.X, k=5, **arguments)
+    scores = score_predictions(
+        found, test.Y, training_counts=model.label_counts_, n_training_points=model.n_points_
+    ).metrics
+    return {name: round(scores[name], 2) for name in METRICS}
+
+
+def table(first: str, rows: dict[str, dict[str, float]]) -> str:
+    cells = [[name, *(f"{values[metric]:.2f}" for metric in METRICS)] for name, values in rows.items()]
+    return markdown_table([first, *METRICS], cells)
+
+
+def write(name: str, content: dict[str, Any]) -> None:
+    about = {"command": f"python benchmarks/tail_modules.py {name}", "commit": commit(), "machine": machine()}
+    file = ROOT / "docs" / "results" / f"tail-modules-{name}.json"
+    file.write_text(json.dumps(about | content, indent=1) + "\n", encoding="utf-8")
+    print(content.get("table", ""))
+
+
+def saved(name: str) -> dict[str, Any]:
+    file = ROOT / "docs" / "results" / f"tail-modules-{name}.json"
+    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return content
+
+
+# --- the frontier ---------------------------------------------------------------------------------------------------
+
+
+def frontier(names: Iterable[str]) -> None:
+    """PSP@1 against P@1 as the exponent of PropensityRerank moves, and where RankNet stands (from its recipe)."""
+    train, test = data()
+    lines = saved("frontier").get("lines", {})
+    for name in names:
+        model = read_recipe(RECIPES / f"rerank-{name}.toml").estimator().fit(train.X, train.Y)
+        lines[name] = {str(e): measured(model, test, exponent=e) for e in EXPONENTS}
+    rows = {
+        f"{name}, exponent {e}": v for name, line in lines.items() for e, v in line.items() if e in "0.0 0.3 0.5 1.0"
+    }
+    write("frontier", {"lines": lines, "table": table("base and exponent", rows)})
+    figure, axis = plt.subplots(figsize=(8, 6), layout="constrained")
+    for name, line in lines.items():
+        points = [(values["P@1"], values["PSP@1"]) for values in line.values()]
+        axis.plot(*zip(*points, strict=True), marker=".", color=COLORS[name], label=f"{name}, exponent 0 to 1")
+        axis.plot(*points[0], marker="o", color=COLORS[name], markersize=9)
+        result = ROOT / "docs" / "results" / "eurlex57k" / f"ranknet-{name}.json"
+        if result.is_file():
+            metrics = json.loads(result.read_text(encoding="utf-8"))["metrics"]
+            axis.plot(metrics["P@1"], metrics["PSP@1"], marker="*", color=COLORS[name], markersize=15, linestyle="none")
+    for e in (0.1, 0.3, 0.5, 1.0):
+        values = next(iter(lines.values()))[str(e)]
+        axis.annotate(f"{e:g}", (values["P@1"], values["PSP@1"]), xytext=(6, 4), textcoords="offset points")
+    axis.set(title="EURLEX57K, test part: ● base, ★ RankNet", xlabel="P@1, %", ylabel="PSP@1, %")
+    axis.legend()
+    figure.savefig(ROOT / "docs" / "images" / "tail_frontier.png", dpi=110)
+
+
+# --- classifier norms ------------------------------------------------------------------------------------------------
+
+
+def norms(_: Iterable[str]) -> None:
+    """The norm of label classifiers, for labels from frequent to rare, of DiSMEC and of the leaves of Bonsai."""
+    train, _test = data()
+    counts = np.bincount(train.Y.indices, minlength=train.Y.shape[1])
+    order = np.argsort(-counts, kind="stable")
+    order = order[counts[order] > 0]
+    figure, axes = plt.subplots(1, 3, figsize=(16, 4.5), layout="constrained")
+    axes[0].plot(counts[order])
+    axes[0].set(title="training points", xlabel="label, by its number of points", yscale="log")
+    content: dict[str, Any] = {}
+    for axis, name, norm in ((axes[1], "dismec", dismec_norms), (axes[2], "bonsai", bonsai_norms)):
+        plain = norm(base_of(name).fit(train.X, train.Y))
+        taug = Taug(base=base_of(name), merge="raw").fit(train.X, train.Y)
+        augmented = np.zeros_like(plain)
+        for labels, model in zip((taug.head_, taug.tail_), taug.models_.models, strict=True):
+            augmented[labels] = norm(model)[: labels.size]
+        for title, values, color in (("plain", plain, "tab:blue"), ("Taug", augmented, "tab:red")):
+            axis.plot(values[order], ".", markersize=2, alpha=0.25, color=color)
+            axis.plot(smooth(values[order]), color=color, label=title)
+            fifths = [float(part.mean().round(3)) for part in np.array_split(values[order], 5)]
+            content[f"{name}, {title}"] = fifths
+        axis.set(title=f"norm of the classifiers of {name}", xlabel="label, by its number of points")
+        axis.legend()
+    header = ["mean norm of labels, from frequent to rare", *(f"fifth {i}" for i in range(1, 6))]
+    cells = [[name, *(f"{value:.2f}" for value in fifths)] for name, fifths in content.items()]
+    write("norms", {"fifths": content, "table": markdown_table(header, cells)})
+    figure.savefig(ROOT / "docs" / "images" / "tail_norms.png", dpi=110)
+
+
+def dismec_norms(model: DiSMEC) -> NDArray[np.float64]:
+    return np.sqrt(np.asarray(model.weights_.multiply(model.weights_).sum(axis=0)).ravel())
+
+
+def bonsai_norms(model: Any) -> NDArray[np.float64]:
+    """The mean over trees of the norm of a label's classifier in its leaf."""
+    return np.mean([leaf_norms(tree, model.n_labels_) for tree in model.trees_], axis=0)
+
+
+def leaf_norms(tree: TreeModel, n_labels: int) -> NDArray[np.float64]:
+    found = np.zeros(n_labels)
+    for v in range(tree.n_nodes):
+        edges = slice(tree.child_start[v], tree.child_start[v + 1])
+        children, n_rows = tree.child[edges], int(tree.row_start[v + 1] - tree.row_start[v])
+        first = tree.first_value[v]
+        if tree.is_dense[v]:
+            values = tree.dense_values[first : first + n_rows * children.size].astype(np.float64)
+            squares = (values.reshape(n_rows, children.size) ** 2).sum(axis=0)
+        else:
+            size = int(tree.offsets[tree.first_offset[v] + n_rows])
+            values = tree.sparse_values[first : first + size].astype(np.float64)
+            squares = np.bincount(tree.sparse_children[first : first + size], values**2, minlength=children.size)
+        labels = children >= 0  # the others are nodes below
+        found[children[labels]] = np.sqrt(squares[labels]) * tree.scale[edges][labels]
+    return found
+
+
+def smooth(values: NDArray[np.float64], width: int = 101) -> NDArray[np.float64]:
+    return np.convolve(np.pad(values, width // 2, mode="edge"), np.full(width, 1 / width), mode="valid")
+
+
+# --- Taug's two numbers ----------------------------------------------------------------------------------------------
+
+
+def swept(name: str, parameter: str, values: Iterable[float], title: str) -> None:
+    train, test = data()
+    plain = base_of("bonsai").fit(train.X, train.Y)
+    rows = {"Bonsai": measured(plain, test)}
+    for value in values:
+        model = Taug(base=base_of("bonsai"), merge="raw", **{parameter: value}).fit(train.X, train.Y)
+        rows[f"Taug, {parameter} = {value}"] = measured(model, test)
+        print(value, rows[f"Taug, {parameter} = {value}"], flush=True)
+    write(name, {"rows": rows, "table": table("model", rows)})
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+    for axis, metrics in zip(axes, (("PSP@1", "PSP@3", "PSP@5"), ("P@1", "P@5")), strict=True):
+        for metric in metrics:
+            line = axis.plot(
+                list(values), [rows[f"Taug, {parameter} = {v}"][metric] for v in values], marker="o", label=metric
+            )
+            axis.axhline(rows["Bonsai"][metric], color=line[0].get_color(), linestyle=":")
+        axis.set(xlabel=title, ylabel="%")
+        axis.legend()
+    figure.suptitle("Taug over Bonsai on EURLEX57K, test part; dotted: Bonsai alone")
+    figure.savefig(ROOT / "docs" / "images" / f"tail_{name}.png", dpi=110)
+
+
+def copies(_: Iterable[str]) -> None:
+    swept("copies", "n_aug", COPIES, "altered copies of each tail point, n_aug")
+
+
+def split(_: Iterable[str]) -> None:
+    swept("split", "tau", SPLITS, "share of the labels that are head, tau")
+
+
+# --- parts of RankNet ------------------------------------------------------------------------------------------------
+
+
+def blocks(_: Iterable[str]) -> None:
+    """RankNet over one DiSMEC, with and without parts: three fifths of the training part train the base, one fifth the
+    module, and the rest measures. Not the test part, since defaults were chosen by such figures."""
+    train, _test = data()
+    part = np.random.default_rng(0).permutation(train.n_points) % 5
+    first, second, held = (train.subset(np.flatnonzero(chosen)) for chosen in (part < 3, part == 3, part == 4))
+    base = base_of("dismec").fit(first.X, first.Y)
+    rows = {"DiSMEC": measured(base, held)}
+    closed = PropensityRerank(base=base, prefit=True).fit(second.X, second.Y)
+    rows |= {f"PropensityRerank, exponent {e}": measured(closed, held, exponent=e) for e in (0.3, 0.4, 0.5)}
+    variants: dict[str, dict[str, Any]] = {
+        "RankNet": {}, "no blocks": {"blocks": 0}, "two blocks": {"blocks": 2}, "8 units": {"units": 8},
+        "the paper's loss alone": {"anchor": 0.0, "shrink": 1.0}, "cross-entropy alone": {"balance": 0.0},
+    }  # fmt: skip
+    for name, changes in variants.items():
+        model = RankNet(base=base, prefit=True, **changes).fit(second.X, second.Y)
+        rows[name if name == "RankNet" else f"RankNet, {name}"] = measured(model, held)
+        print(name, rows[next(reversed(rows))], flush=True)
+    write("blocks", {"rows": rows, "table": table("model", rows)})
+
+
+def main() -> None:
+    pictures: dict[str, Callable[[Iterable[str]], None]] = {
+        "frontier": frontier, "norms": norms, "copies": copies, "split": split, "blocks": blocks,
+    }  # fmt: skip
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("picture", choices=list(pictures))
+    parser.add_argument("bases", nargs="*", default=list(COLORS))
+    options = parser.parse_args()
+    pictures[options.picture](options.bases)
+
+
+if __name__ == "__main__":
+    main()
