@@ -262,6 +262,26 @@ def test_points_and_labels_must_be_as_many(name):
 
 
 @every
+def test_data_without_any_label_is_refused(name):
+    model = make(name)
+    with pytest.raises(DataError, match="no point has a label"):
+        model.fit(TRAIN.inputs(model.input_kind), np.zeros((90, N_LABELS)))
+    with pytest.raises(NotFittedError):
+        answers(model)
+
+
+@every_feature_model
+@pytest.mark.parametrize("value", [3e38, -1e11])
+def test_features_too_large_to_be_squared_are_refused(name, value):
+    broken = TRAIN.X.toarray()
+    broken[3, 0] = value
+    with pytest.raises(DataError, match=r"point 3 .*scale rows"):
+        make(name).fit(broken, TRAIN.Y)
+    with pytest.raises(DataError, match=r"point 3 .*scale rows"):
+        fitted(name).predict(broken, k=1)
+
+
+@every
 def test_fit_and_predict_leave_their_inputs_alone(name):
     data, test = planted(90), planted(30, seed=1)
     shuffled = data.X.copy()  # rows in an odd order, which a careless model would sort in place

@@ -58,12 +58,6 @@ def test_labels_without_points_score_minus_one(loss):
     np.testing.assert_allclose(best.scores[without], expected, rtol=1e-6)
 
 
-def test_no_label_has_a_point():
-    model = DiSMEC().fit(X, sparse.csr_matrix((X.shape[0], 3)))
-    np.testing.assert_array_equal(model.predict(X[:2], k=3).labels, [[0, 1, 2]] * 2)
-    np.testing.assert_array_equal(model.predict(X[:2], k=3).scores, -1)
-
-
 @EVERY_LOSS
 @pytest.mark.parametrize("bias", [1.0, 0.0])
 def test_points_without_labels_or_features_and_labels_that_all_points_carry(loss, bias):

@@ -51,6 +51,8 @@ class Estimator(BaseEstimator, ABC):
         Y = check_labels(Y, n_points=n_points)
         if n_points == 0 or Y.shape[1] == 0:
             raise DataError(f"there is nothing to learn from: {n_points} points, {Y.shape[1]} labels")
+        if Y.nnz == 0:
+            raise DataError("there is nothing to learn from: no point has a label")
         if label_names is not None and len(label_names) != Y.shape[1]:
             raise DataError(f"{len(label_names)} label names for {Y.shape[1]} labels")
         self.n_points_, self.n_labels_ = n_points, Y.shape[1]

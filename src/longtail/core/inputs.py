@@ -10,6 +10,8 @@ from scipy import sparse
 
 from longtail.errors import DataError, ParameterError
 
+LARGEST_SQUARED_LENGTH = 1e20  # of a point's features
+
 
 def check_features(X: Any, *, n_features: int | None = None) -> sparse.csr_matrix:
     """X as CSR float32 with sorted int32 indices; no copy where it is that already."""
@@ -29,6 +31,7 @@ def check_features(X: Any, *, n_features: int | None = None) -> sparse.csr_matri
     if not np.isfinite(matrix.data).all():
         row = int(np.searchsorted(matrix.indptr, np.flatnonzero(~np.isfinite(matrix.data))[0], side="right")) - 1
         raise DataError(f"the features of point {row} hold a NaN or infinite value")
+    _check_lengths(matrix)
     if n_features is not None and matrix.shape[1] != n_features:
         raise DataError(f"X has {matrix.shape[1]} features, but the model was fitted with {n_features}")
     return matrix
@@ -44,6 +47,20 @@ def _dense(X: Any) -> np.ndarray[Any, Any]:
     if dense.ndim != 2:
         raise DataError(f"X must have two dimensions (points, features); it has {dense.ndim}")
     return dense
+
+
+def _check_lengths(matrix: sparse.csr_matrix) -> None:
+    """Rows must be short enough that float32 can square and add up what models make of them."""
+    largest = float(np.abs(matrix.data).max(initial=0))
+    if largest * largest * matrix.shape[1] <= LARGEST_SQUARED_LENGTH:
+        return  # nearly always: no need to look at rows
+    squares = sparse.csr_matrix((matrix.data.astype(np.float64) ** 2, matrix.indices, matrix.indptr), matrix.shape)
+    lengths = np.asarray(squares.sum(axis=1)).ravel()
+    if lengths.max() > LARGEST_SQUARED_LENGTH:
+        raise DataError(
+            f"the features of point {lengths.argmax()} have the squared length {lengths.max():g}, more than "
+            f"{LARGEST_SQUARED_LENGTH:g}; scale rows to unit length"
+        )
 
 
 def _canonical(matrix: sparse.csr_matrix) -> sparse.csr_matrix:

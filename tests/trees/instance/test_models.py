@@ -100,12 +100,6 @@ def test_labels_never_seen_are_never_predicted(cls, data):
 
 
 @pytest.mark.parametrize("cls", MODELS)
-def test_no_labels_at_all_give_no_predictions(cls):
-    model = cls(n_trees=2).fit(np.eye(30), np.zeros((30, 3)))
-    assert (model.predict(np.eye(30), k=2).labels == -1).all()
-
-
-@pytest.mark.parametrize("cls", MODELS)
 def test_a_single_point(cls):
     model = cls(n_trees=2).fit(np.eye(1), np.ones((1, 1)))
     assert model.predict(np.eye(1), k=1).labels.tolist() == [[0]]
