@@ -36,7 +36,7 @@ def training(data, widths=(6,), **changes):
     X, Y = (sparse.csr_matrix(part) for part in data)
     settings = {
         "loss": losses.softmax_cross_entropy, "weights": LabelWeights(None, Y.sum(0).A1, N), "co_occurrence": None,
-        "regulariser": "none", "keep": 1.0,
+        "regulariser": "none", "keep": 1.0, "labels_per_point": "sum",
     }  # fmt: skip
     return EmbeddingTraining(network(widths), DeviceCsr(X, "cpu"), DeviceCsr(Y, "cpu"), **(settings | changes))
 
@@ -87,7 +87,7 @@ def test_a_step_gives_the_mean_loss_over_its_points(data):
     assert float(step.training_step(points).detach()) == pytest.approx(expected, rel=1e-4)
 
 
-def test_with_one_label_a_point_the_loss_is_on_average_the_mean_over_its_labels(data):
+def test_with_one_label_a_point_the_loss_is_on_average_that_of_the_mean(data):
     X, Y = data
     step = training(data, labels_per_point="one")
     points = torch.tensor([5, 3, 0, 11])
@@ -96,6 +96,8 @@ def test_with_one_label_a_point_the_loss_is_on_average_the_mean_over_its_labels(
     for s, y in zip(scores, Y[points], strict=True):
         if y.any():
             expected += softmax_cross_entropy(s, y, np.ones(L) / y.sum()) / len(points)
+    mean = training(data, labels_per_point="mean").training_step(points)
+    assert float(mean.detach()) == pytest.approx(expected, rel=1e-4)
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
         drawn = [float(step.training_step(points)) for _ in range(400)]

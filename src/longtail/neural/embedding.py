@@ -81,7 +81,8 @@ class EmbeddingTraining(nn.Module):
     """An `EmbeddingClassifier` with its data on the device and its loss: what the trainer is handed.
 
     A batch is the numbers of its points. negatives: labels drawn at random that every batch is scored against besides
-    its own (0: all labels). labels_per_point: "one" draws one noted label of each point (the paper), "all" takes all.
+    its own (0: all labels). labels_per_point: "one" draws one noted label of each point (the paper), "mean" takes the
+    mean over all of them, which is what "one" is on average, and "sum" their sum.
     regulariser, strength: `none`, `glas`, `spread-out` or `gravity`, and its weight lambda. keep: share of the input
     features that are kept, the rest is dropped out.
     """
@@ -99,7 +100,7 @@ class EmbeddingTraining(nn.Module):
         strength: float = 10.0,
         keep: float = 0.8,
         negatives: int = 0,
-        labels_per_point: str = "all",
+        labels_per_point: str = "mean",
     ) -> None:
         super().__init__()
         self.network = network
@@ -128,8 +129,12 @@ class EmbeddingTraining(nn.Module):
             candidates, place = torch.unique(torch.cat([labels, others]), return_inverse=True)
             columns = place[: labels.shape[0]]
         scores = self.network.scores(embedded, candidates)
-        if self.labels_per_point == "all":
-            return self.loss(scores, Positives(rows, columns), *self.weights.of(labels))
+        if self.labels_per_point != "one":
+            own, opposite = self.weights.of(labels)
+            if self.labels_per_point == "mean":
+                share = 1.0 / torch.bincount(rows, minlength=embedded.shape[0])[rows]
+                own = share if own is None else share * own
+            return self.loss(scores, Positives(rows, columns), own, opposite)
         # The noted labels that were not drawn go far down, so that they are nobody's negatives.
         left_out = torch.ones_like(labels, dtype=torch.bool)
         left_out[chosen] = False

@@ -32,6 +32,7 @@ from longtail.objectives import resolve_weighting
 
 # Parameters that may differ when an unfinished training goes on: where it runs, and what helps after a bad step.
 _FREE = ("n_jobs", "device", "precision", "learning_rate", "clip")
+_SINGLE = ("softmax", "margin", "negative-mining")
 _DECOMPOSABLE = ("bce", "squared-hinge")
 _POINTS_AT_ONCE = 4096  # of a prediction
 _MOST_LABELS_IN_FULL = 30_000  # with more, "auto" scores every batch against a sample of the labels
@@ -49,7 +50,9 @@ class GLaS(Estimator):
     width: dimension of the space. hidden: widths of hidden ReLU layers before it; () is a linear map.
     loss: "softmax", "bce", "squared-hinge", "margin", "negative-mining" or "grank". margin: of the two that have one,
     in units of the cosine. negatives: labels drawn at random that a batch is scored against besides its own, "all", or
-    "auto": all up to 30,000 labels, else 10,000. labels_per_point: "all", or "one" drawn for each point and step.
+    "auto": all up to 30,000 labels, else 10,000. labels_per_point: how the labels of a point count in a step: their
+    "mean", their "sum", "one" of them drawn at random, or "auto": "mean" for losses that compare single labels with the
+    others ("softmax", "margin", "negative-mining"), "sum" for the rest.
     regulariser: "glas", "spread-out", "gravity" or "none", times `strength`. keep: share of the input features that
     survive input dropout.
     weighting: None, "pw", "pw-cb", "unbiased" (with "bce" and "squared-hinge") or an object of `longtail.objectives`.
@@ -69,9 +72,9 @@ class GLaS(Estimator):
         loss: str = "softmax",
         margin: float = 0.3,
         negatives: int | str = "auto",
-        labels_per_point: str = "all",
+        labels_per_point: str = "auto",
         regulariser: str = "glas",
-        strength: float = 1000.0,
+        strength: float = 300.0,
         keep: float = 0.8,
         epochs: int = 6,
         batch_size: int = 1024,
@@ -121,7 +124,7 @@ class GLaS(Estimator):
         for width in self.hidden:
             check_whole("hidden", width, 1)
         check_choice("loss", self.loss, list(losses.LOSSES))
-        check_choice("labels_per_point", self.labels_per_point, ("all", "one"))
+        check_choice("labels_per_point", self.labels_per_point, ("auto", "mean", "sum", "one"))
         check_choice("regulariser", self.regulariser, REGULARISERS)
         check_choice("search", self.search, KINDS)
         check_positive(margin=self.margin, keep=self.keep)
@@ -177,12 +180,15 @@ class GLaS(Estimator):
         negatives = self.negatives
         if negatives == "auto":
             negatives = "all" if Y.shape[1] <= _MOST_LABELS_IN_FULL else _SAMPLE
+        labels_per_point = self.labels_per_point
+        if labels_per_point == "auto":
+            labels_per_point = "mean" if self.loss in _SINGLE else "sum"
         return EmbeddingTraining(
             self.network_, DeviceCsr(X, device), DeviceCsr(Y, device), loss=loss,
             weights=losses.LabelWeights(self.weighting, counts, Y.shape[0], device),
             co_occurrence=CoOccurrence(Y, device) if self.regulariser == "glas" else None,
             regulariser=self.regulariser, strength=self.strength, keep=self.keep,
-            negatives=0 if negatives == "all" else int(negatives), labels_per_point=self.labels_per_point,
+            negatives=0 if negatives == "all" else int(negatives), labels_per_point=labels_per_point,
         )  # fmt: skip
 
     def _split(self, n_points: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
