@@ -39,7 +39,8 @@ def popular(data):
         {}, {"hidden": (48,)}, {"loss": "bce"}, {"loss": "squared-hinge"}, {"loss": "grank"}, {"loss": "margin"},
         {"loss": "negative-mining"}, {"labels_per_point": "one"}, {"labels_per_point": "sum"}, {"negatives": 20},
         {"regulariser": "none"}, {"regulariser": "spread-out"}, {"regulariser": "gravity", "strength": 10.0},
-        {"precision": "bf16"}, {"average_from": 0.5}, {"weighting": "unbiased", "loss": "bce"}, {"schedule": "cosine", "clip": 1.0},
+        {"precision": "bf16"}, {"average_from": 0.5}, {"weighting": "unbiased", "loss": "bce"},
+        {"schedule": "cosine", "clip": 1.0},
     ],
     ids=str,
 )  # fmt: skip
