@@ -233,7 +233,7 @@ class GLaS(Estimator):
         found = self._search.top(self._embedded(X, placement), k, device=placement.device, n_jobs=self.n_jobs)
         # Cosines become the scores that the loss was trained on.
         scale = float(self.network_.log_scale.detach().exp())
-        return Predictions(found.labels, found.scores * np.float32(scale) + np.float32(self.network_.offset.detach()))
+        return Predictions(found.labels, found.scores * np.float32(scale) + np.float32(self.network_.offset.item()))
 
     def _get_state(self) -> State:
         weights = self.network_.state_dict()

@@ -112,7 +112,7 @@ class RerankNetwork(nn.Module):
         """The weights as `compose.blocks.ResidualBlocks` wants them."""
 
         def stacked(parameters: nn.ParameterList) -> NDArray[np.float32]:
-            return np.stack([parameter.detach().numpy() for parameter in parameters])
+            return np.stack([parameter.detach().cpu().numpy() for parameter in parameters])
 
         return {
             "inward": stacked(self.inward),
