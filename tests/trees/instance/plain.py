@@ -30,3 +30,14 @@ def ranked_anew(shares, X, Y, x, alpha, gamma):
         chance = 1 / (1 + math.exp(gamma / 2 * ((x - centre) ** 2).sum()))
         scores[label] = alpha * math.log(shares[label]) + (1 - alpha) * math.log(chance)
     return scores
+
+
+def ranked_by_points(forest, shares, X, Y, x, alpha, gamma):
+    """The same with a tail classifier at every training point that shares a leaf with x."""
+    weights = sum(forest.points[[leaf_of(forest, root, x)]].toarray()[0] for root in forest.roots)
+    chances = 1 / (1 + np.exp(gamma / 2 * ((X - x) ** 2).sum(axis=1)))
+    scores = np.full(Y.shape[1], -np.inf)
+    for label in np.flatnonzero(shares):
+        own = weights * (Y[:, label] > 0)
+        scores[label] = alpha * math.log(shares[label]) + (1 - alpha) * math.log(own @ chances / own.sum())
+    return scores

@@ -10,8 +10,8 @@ from longtail.core.predictions import Predictions
 from longtail.trees.instance.descend import top_of_forest
 from longtail.trees.instance.forest import Forest
 from longtail.trees.instance.grow import Grower, GrowOptions
-from longtail.trees.instance.tail import Centres
-from trees.instance.plain import leaf_of, mean_of_leaves, ranked_anew
+from longtail.trees.instance.tail import Centres, TailPoints
+from trees.instance.plain import leaf_of, mean_of_leaves, ranked_anew, ranked_by_points
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def data():
 @pytest.fixture(scope="module")
 def grower(data):
     weights = np.linspace(1, 4, data.train.n_labels)
-    return Grower(data.train.X, data.train.Y, GrowOptions(C=4.0), label_weights=weights, seed=5)
+    return Grower(data.train.X, data.train.Y, GrowOptions(C=4.0, keep_points=True), label_weights=weights, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +43,11 @@ def test_every_leaf_holds_the_labels_of_the_points_that_reach_it(data, grower):
         mean = Y[reached == leaf].mean(axis=0) * np.linspace(1, 4, data.train.n_labels)
         np.testing.assert_allclose(tree.leaves[[leaf]].toarray()[0], mean, rtol=1e-5)
         assert tree.hyperplanes[[leaf]].nnz == 0
+        together = tree.points[[leaf]].toarray()[0]
+        np.testing.assert_array_equal(together > 0, reached == leaf)
+        assert together.sum() == pytest.approx(1)
     inner = np.flatnonzero(tree.children[:, 0] >= 0)
-    assert all(tree.leaves[[node]].nnz == 0 for node in inner)
+    assert all(tree.leaves[[node]].nnz == tree.points[[node]].nnz == 0 for node in inner)
 
 
 def test_every_node_but_the_root_is_a_child_once(forest):
@@ -64,7 +67,7 @@ def test_trees_differ_by_number_and_by_seed_only(data, grower):
 def test_a_forest_survives_its_state(forest):
     for copy in (
         Forest.from_state(forest.to_state()),
-        Forest.from_arrays(forest.to_state().arrays, forest.hyperplanes.shape[1], forest.leaves.shape[1]),
+        Forest.from_arrays(forest.to_state().arrays, forest.hyperplanes.shape[1], forest.leaves.shape[1], 400),
     ):
         np.testing.assert_array_equal(copy.children, forest.children)
         np.testing.assert_array_equal(copy.roots, forest.roots)
@@ -72,6 +75,7 @@ def test_a_forest_survives_its_state(forest):
         assert copy.hyperplanes.shape == forest.hyperplanes.shape
         assert (copy.hyperplanes != forest.hyperplanes).nnz == 0
         assert (copy.leaves != forest.leaves).nnz == 0
+        assert (copy.points != forest.points).nnz == 0
 
 
 def test_prediction_is_the_mean_of_the_leaves(data, forest):
@@ -90,10 +94,25 @@ def test_prediction_is_the_mean_of_the_leaves(data, forest):
 def test_tail_classifiers_rank_by_the_formula_of_the_paper(data, forest, alpha, gamma):
     X, Y = data.train.X.toarray(), data.train.Y.toarray()
     centres = Centres.of(data.train.X, data.train.Y)
-    found = top_of_forest(data.test.X, forest, 8, centres=centres, alpha=alpha, gamma=gamma)
+    found = top_of_forest(data.test.X, forest, 8, tail=centres, alpha=alpha, gamma=gamma)
     shares = mean_of_leaves(forest, data.test.X.toarray())
     for row, x in enumerate(data.test.X.toarray()):
         scores = ranked_anew(shares[row], X.astype(np.float64), Y, x.astype(np.float64), alpha, gamma)
+        best = np.sort(scores)[::-1][:8]
+        kept = found.labels[row] >= 0
+        np.testing.assert_allclose(found.scores[row][kept], best[np.isfinite(best)], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(scores[found.labels[row][kept]], found.scores[row][kept], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("alpha", "gamma"), [(0.8, 30.0), (0.3, 5.0), (0.0, 400.0)])
+def test_tail_classifiers_of_points_rank_as_their_plain_twin(data, forest, alpha, gamma):
+    X, Y = data.train.X.toarray().astype(np.float64), data.train.Y.toarray()
+    tail = TailPoints.of(data.train.X, data.train.Y)
+    few = data.test.X[:8]
+    found = top_of_forest(few, forest, 8, tail=tail, alpha=alpha, gamma=gamma)
+    shares = mean_of_leaves(forest, few.toarray())
+    for row, x in enumerate(few.toarray().astype(np.float64)):
+        scores = ranked_by_points(forest, shares[row], X, Y, x, alpha, gamma)
         best = np.sort(scores)[::-1][:8]
         kept = found.labels[row] >= 0
         np.testing.assert_allclose(found.scores[row][kept], best[np.isfinite(best)], rtol=1e-4, atol=1e-4)

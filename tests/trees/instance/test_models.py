@@ -48,6 +48,50 @@ def test_pfastrexml_with_alpha_1_ranks_as_pfastxml(data):
     assert (model.predict(data.test.X).labels != ranked.labels).any(), "alpha may be changed after fitting"
 
 
+def test_a_tail_of_points_is_that_of_means_where_every_label_has_one_point():
+    rng = np.random.default_rng(0)
+    X = sparse.random(60, 40, 0.2, "csr", np.float32, random_state=rng)
+    Y = sparse.identity(60, np.float32, "csr")
+    means, points = (PfastreXML(n_trees=5, max_leaf=20, tail=tail).fit(X, Y) for tail in ("means", "points"))
+    one, other = (model.predict(X[:20] * 1.1, k=10) for model in (means, points))
+    assert (one.labels >= 0).sum() > 100
+    np.testing.assert_array_equal(one.labels, other.labels)
+    np.testing.assert_allclose(one.scores, other.scores, rtol=1e-5)
+
+
+def test_a_tail_of_points_finds_labels_whose_points_are_of_two_kinds():
+    """Label 0 is noted at both ends of an axis, so that its mean is at 0; that of label 1 is nearer to either end."""
+    rng = np.random.default_rng(1)
+    places = np.repeat([[1, 0, 0], [-1, 0, 0], [1, 1, 0], [-1, 1, 0]], [20, 20, 40, 40], axis=0)
+    X = places + rng.normal(0, 0.02, places.shape)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    Y = np.zeros((120, 3))
+    Y[:40, 0] = Y[40:80, 1] = Y[80:, 2] = 1
+    one_leaf = {"n_trees": 2, "max_leaf": 200, "propensity": None}
+    first = {
+        tail: PfastreXML(tail=tail, **one_leaf).fit(X, Y).predict(X[:40], k=1).labels for tail in ("means", "points")
+    }
+    assert (first["points"] == 0).all()
+    assert (first["means"] != 0).all()
+
+
+def test_a_tail_of_points_does_not_round_to_nothing():
+    X = np.diag([1e3, 2e3, 3e3, 4e3])
+    model = PfastreXML(n_trees=3, tail="points").fit(X, np.eye(4))
+    predictions = model.predict(X[::-1].copy(), k=4)
+    assert np.isfinite(predictions.scores).all()
+    assert predictions.labels[:, 0].tolist() == [3, 2, 1, 0]
+
+
+def test_a_model_keeps_the_tail_that_it_was_fitted_with(data, tmp_path):
+    model = fitted(PfastreXML, data, tail="points")
+    expected = model.predict(data.test.X)
+    model.set_params(tail="means")
+    assert_same(model.predict(data.test.X), expected)
+    model.save(tmp_path / "m")
+    assert_same(longtail.load_model(tmp_path / "m").predict(data.test.X), expected)
+
+
 def test_propensities_in_any_form_are_the_same(data):
     counts, n = data.train.label_counts, data.train.n_points
     expected = fitted(PfastXML, data).predict(data.test.X)
@@ -124,7 +168,7 @@ def test_propensities_of_other_labels_are_refused():
 @pytest.mark.parametrize(
     "parameters",
     [{"n_trees": 0}, {"max_leaf": 0}, {"labels_per_leaf": 1.5}, {"C": 0}, {"bias": -1}, {"random_state": -1},
-     {"alpha": 1.1}, {"alpha": -0.1}, {"gamma": float("inf")}, {"n_jobs": 0}],
+     {"tail": "mean"}, {"alpha": 1.1}, {"alpha": -0.1}, {"gamma": float("inf")}, {"n_jobs": 0}],
 )  # fmt: skip
 def test_parameters_that_make_no_sense_are_refused(parameters):
     (name,) = parameters
@@ -155,7 +199,11 @@ def test_progress_counts_trees(data):
     assert progress.events == [("growing trees", 3), 1, 1, 1, "done"]
 
 
-@pytest.mark.parametrize("cls", MODELS)
+def with_points(**parameters):
+    return PfastreXML(tail="points", **parameters)
+
+
+@pytest.mark.parametrize("cls", [*MODELS, with_points])
 def test_a_training_goes_on_where_it_was(cls, data, tmp_path):
     X, Y = data.train.X[:300], data.train.Y[:300]
     whole = cls(n_trees=4).fit(X, Y).predict(data.test.X)

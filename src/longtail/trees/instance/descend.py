@@ -1,6 +1,6 @@
 """Prediction: every tree's leaf for a point, the mean of what the leaves say, and the best labels of that.
 
-With tail classifiers the ranking is a second look at the labels that the trees propose (Jain et al. 2016, section 6).
+With tail classifiers the ranking is a second look at the labels that the trees propose (see `rank`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import in_threads, thread_count
 from longtail.core.topk import offer
 from longtail.trees.instance.forest import Forest
-from longtail.trees.instance.tail import Centres
+from longtail.trees.instance.rank import make_point_buffers, rank_by_means, rank_by_points
+from longtail.trees.instance.tail import Centres, TailPoints
 
 _POINTS_AT_A_TIME = 256
-_ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
-_ROUNDING = np.float32(1e-3)  # far more than float32 sums are off by
 
 
 def top_of_forest(
@@ -26,24 +25,28 @@ def top_of_forest(
     forest: Forest,
     k: int,
     *,
-    centres: Centres | None = None,
+    tail: Centres | TailPoints | None = None,
     alpha: float = 1.0,
     gamma: float = 0.0,
     n_jobs: int | None = None,
 ) -> Predictions:
-    """The k best labels of each row of X, by the mean of the leaves P_l, or with centres by
-    alpha log P_l + (1 - alpha) log s_l, s_l = 1 / (1 + exp(gamma/2 |x - mu_l|^2)), over the labels with P_l > 0.
+    """The k best labels of each row of X, by the mean of the leaves P_l, or with tail classifiers by
+    alpha log P_l + (1 - alpha) log s_l, over the labels with P_l > 0. `TailPoints` need a forest that knows its points.
     """
     labels, scores = empty_top(X.shape[0], k)
-    x = (X.indptr, X.indices, X.data)
+    x = _arrays(X)
     trees = (forest.roots, forest.children, forest.intercepts, _arrays(forest.hyperplanes), _arrays(forest.leaves))
-    tail = None
-    if centres is not None:
-        tail = (*_arrays(centres.matrix), centres.squared_norms, np.float32(alpha), np.float32(gamma))
+    means = points = None
+    mixture = np.float32(alpha), np.float32(gamma)
+    if isinstance(tail, Centres):
+        means = (_arrays(tail.matrix), tail.squared_norms, *mixture)
+    elif tail is not None:
+        own_labels = tail.Y.indptr, tail.Y.indices
+        points = (_arrays(forest.points), _arrays(tail.X), tail.squared_norms, own_labels, *mixture)
 
     def work(first: int) -> None:
         end = min(first + _POINTS_AT_A_TIME, X.shape[0])
-        _top_of_points(x, trees, tail, X.shape[1], forest.leaves.shape[1], first, end, labels, scores)
+        _top_of_points(x, trees, means, points, X.shape[1], forest.leaves.shape[1], first, end, labels, scores)
 
     starts = range(0, X.shape[0], _POINTS_AT_A_TIME)
     for _ in in_threads(work, starts, n_jobs=min(thread_count(n_jobs), max(len(starts), 1))):
@@ -56,81 +59,61 @@ def _arrays(matrix: sparse.csr_matrix) -> tuple[NDArray, NDArray, NDArray]:
 
 
 @njit(cache=True, nogil=True)
-def _top_of_points(x, trees, tail, n_features, n_labels, first, end, labels, scores):
+def _top_of_points(x, trees, means, points, n_features, n_labels, first, end, labels, scores):
     indptr, indices, data = x
     dense = np.zeros(n_features, np.float32)
     sums = np.zeros(n_labels, np.float32)
     proposed, shares = np.empty(n_labels, np.int32), np.empty(n_labels, np.float32)
-    n_trees = np.float32(trees[0].shape[0])
+    reached = np.empty(trees[0].shape[0], np.int32)
+    if points is not None:
+        buffers = make_point_buffers(points[2].shape[0], n_labels)
     for i in range(first, end):
         own_indices, own_data = indices[indptr[i] : indptr[i + 1]], data[indptr[i] : indptr[i + 1]]
         squared_norm = np.float32(0)
         for p in range(own_indices.shape[0]):
             dense[own_indices[p]] = own_data[p]
             squared_norm += own_data[p] * own_data[p]
-        n_proposed = _add_leaves(dense, trees, sums, proposed)
+        _descend(dense, trees, reached)
+        n_proposed = _add_leaves(reached, trees[4], sums, proposed)
         for q in range(n_proposed):
-            shares[q] = sums[proposed[q]] / n_trees
+            shares[q] = sums[proposed[q]] / np.float32(reached.shape[0])
             sums[proposed[q]] = 0
-        if tail is None:
-            for q in range(n_proposed):
-                offer(proposed[q], shares[q], labels[i], scores[i])
+        ids, own = proposed[:n_proposed], shares[:n_proposed]
+        if means is not None:
+            rank_by_means(ids, own, dense, squared_norm, means, labels[i], scores[i])
+        elif points is not None:
+            rank_by_points(ids, own, reached, dense, squared_norm, points, buffers, labels[i], scores[i])
         else:
-            _rank_anew(proposed[:n_proposed], shares[:n_proposed], dense, squared_norm, tail, labels[i], scores[i])
+            for q in range(n_proposed):
+                offer(ids[q], own[q], labels[i], scores[i])
         for feature in own_indices:
             dense[feature] = 0
 
 
 @njit(cache=True, nogil=True)
-def _add_leaves(dense, trees, sums, proposed):
-    """Add up the leaves that a point reaches; returns how many labels there are, and writes which into `proposed`."""
-    roots, children, intercepts, hyperplanes, leaves = trees
-    w_ptr, w_indices, w_data = hyperplanes
-    leaf_ptr, leaf_labels, leaf_values = leaves
-    n_proposed = 0
-    for root in roots:
-        node = root
+def _descend(dense, trees, reached):
+    """The leaf of every tree that a point reaches."""
+    roots, children, intercepts, (w_ptr, w_indices, w_data), _ = trees
+    for tree in range(roots.shape[0]):
+        node = roots[tree]
         while children[node, 0] >= 0:
             margin = intercepts[node]
             for p in range(w_ptr[node], w_ptr[node + 1]):
                 margin += w_data[p] * dense[w_indices[p]]
             node = children[node, 1 if margin > 0 else 0]
-        for p in range(leaf_ptr[node], leaf_ptr[node + 1]):
-            label = leaf_labels[p]
-            if sums[label] == 0:
-                proposed[n_proposed] = label
-                n_proposed += 1
-            sums[label] += leaf_values[p]
-    return n_proposed
+        reached[tree] = node
 
 
 @njit(cache=True, nogil=True)
-def _rank_anew(proposed, shares, dense, squared_norm, tail, labels, scores):
-    """Offer the proposed labels with alpha log P + (1 - alpha) log s (Jain et al. 2016, section 6).
-
-    |x - mu| is at least ||x| - |mu||, which bounds a score from above before any dot product is made. Labels are taken
-    in the order of their bounds, until none that is left can be among the k best; the result is the same as for all.
-    """
-    c_ptr, c_indices, c_data, squared_norms, alpha, gamma = tail
-    bounds = np.empty(proposed.shape[0], np.float32)
-    for q in range(proposed.shape[0]):
-        least = np.sqrt(squared_norm) - np.sqrt(squared_norms[proposed[q]])
-        bounds[q] = alpha * np.log(shares[q]) + (_ONE - alpha) * _log_chance(least * least, gamma)
-    last = labels.shape[0] - 1
-    for q in np.argsort(-bounds):
-        if labels[last] >= 0 and bounds[q] + _ROUNDING * (_ONE + abs(bounds[q])) < scores[last]:
-            break
-        label = proposed[q]
-        dot = _ZERO
-        for p in range(c_ptr[label], c_ptr[label + 1]):
-            dot += c_data[p] * dense[c_indices[p]]
-        squared_distance = squared_norm - dot - dot + squared_norms[label]
-        score = alpha * np.log(shares[q]) + (_ONE - alpha) * _log_chance(squared_distance, gamma)
-        offer(label, score, labels, scores)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _log_chance(squared_distance, gamma):
-    """log(1 / (1 + exp(gamma/2 d^2))), without overflow."""
-    z = _HALF * gamma * squared_distance
-    return -(max(z, _ZERO) + np.log1p(np.exp(-abs(z))))
+def _add_leaves(reached, leaves, sums, proposed):
+    """Add up the leaves; returns how many labels there are, and writes which into `proposed`."""
+    ptr, labels, values = leaves
+    n_proposed = 0
+    for node in reached:
+        for p in range(ptr[node], ptr[node + 1]):
+            label = labels[p]
+            if sums[label] == 0:
+                proposed[n_proposed] = label
+                n_proposed += 1
+            sums[label] += values[p]
+    return n_proposed

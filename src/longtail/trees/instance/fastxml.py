@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core import codec, registry
-from longtail.core.estimator import Estimator, check_at_least_zero, check_positive, check_whole
+from longtail.core.estimator import Estimator, check_at_least_zero, check_choice, check_positive, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run, in_threads, thread_count
 from longtail.core.state import State
@@ -18,7 +18,10 @@ from longtail.objectives.propensity import Propensities, PropensityModel, propen
 from longtail.trees.instance.descend import top_of_forest
 from longtail.trees.instance.forest import Forest
 from longtail.trees.instance.grow import Grower, GrowOptions
-from longtail.trees.instance.tail import Centres
+from longtail.trees.instance.tail import Centres, TailPoints
+
+
+_TAILS: dict[str, type[Centres] | type[TailPoints]] = {"means": Centres, "points": TailPoints}
 
 
 class FastXML(Estimator):
@@ -67,8 +70,11 @@ class FastXML(Estimator):
     def _label_weights(self) -> NDArray[np.float64]:
         return np.ones(self.n_labels_)
 
+    def _keeps_points(self) -> bool:
+        return False
+
     def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
-        options = GrowOptions(self.max_leaf, self.labels_per_leaf, self.C, self.bias)
+        options = GrowOptions(self.max_leaf, self.labels_per_leaf, self.C, self.bias, self._keeps_points())
         grower = Grower(X, Y, options, label_weights=self._label_weights(), seed=self.random_state)
         checkpoint = run.checkpoint
         if checkpoint:
@@ -78,7 +84,7 @@ class FastXML(Estimator):
             name = f"tree-{number:04d}"
             saved = checkpoint.get(name) if checkpoint else None
             if saved is not None:
-                return Forest.from_arrays(saved, self.n_features_in_, self.n_labels_)
+                return Forest.from_arrays(saved, self.n_features_in_, self.n_labels_, self.n_points_)
             tree = grower.grow(number)
             if checkpoint:
                 checkpoint.put(name, tree.to_state().arrays)
@@ -144,13 +150,16 @@ class PfastXML(FastXML):
 class PfastreXML(PfastXML):
     """PfastXML whose proposals are ranked anew with tail classifiers (Jain et al., KDD 2016, section 6).
 
-    A label's tail classifier is the mean mu_l of its training points: s_l = 1 / (1 + exp(gamma/2 |x - mu_l|^2)).
+    A label's tail classifier is the mean mu_l of its training points: s_l = 1 / (1 + exp(gamma/2 |x - mu_l|^2)). This
+    is the paper's, tail="means". tail="points" keeps the points apart: s_l is the mean of 1 / (1 + exp(gamma/2 |x -
+    x_i|^2)) over those training points of the label that share a leaf with x. For a label with one point, both are the
+    same; for a label of many kinds of points, whose mean is near to none of them, the second is better.
 
     Scores: alpha log P_l + (1 - alpha) log s_l for the labels that the trees propose, P_l as in PfastXML. They are
     logarithms, mostly below 0, and meant for ranking. gamma = 30 suits rows of unit length.
 
     alpha: weight of the trees, from 0 to 1 (1 ranks as PfastXML does). alpha and gamma may be changed after `fit`.
-    Other parameters: see PfastXML.
+    tail: "means" or "points". Other parameters: see PfastXML.
     """
 
     def __init__(
@@ -164,6 +173,7 @@ class PfastreXML(PfastXML):
         propensity: Propensities = PropensityModel(),  # noqa: B008 (frozen)
         alpha: float = 0.8,
         gamma: float = 30.0,
+        tail: str = "means",
         n_jobs: int = -1,
         random_state: int = 0,
     ) -> None:
@@ -173,27 +183,33 @@ class PfastreXML(PfastXML):
         )  # fmt: skip
         self.alpha = alpha
         self.gamma = gamma
+        self.tail = tail
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_at_least_zero(alpha=self.alpha, gamma=self.gamma)
+        check_choice("tail", self.tail, tuple(_TAILS))
         if self.alpha > 1:
             raise ParameterError(f"alpha is {self.alpha!r}, but must be a number from 0 to 1")
 
+    def _keeps_points(self) -> bool:
+        return self.tail == "points"
+
     def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
         super()._fit(X, Y, run)
-        self.centres_ = Centres.of(X, Y)
+        self.tail_ = _TAILS[self.tail].of(X, Y)
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
         return top_of_forest(
-            X, self.forest_, k, centres=self.centres_, alpha=self.alpha, gamma=self.gamma, n_jobs=self.n_jobs
+            X, self.forest_, k, tail=self.tail_, alpha=self.alpha, gamma=self.gamma, n_jobs=self.n_jobs
         )
 
     def _get_state(self) -> State:
         state = super()._get_state()
-        state.nest("centres", self.centres_.to_state())
+        state.nest(next(name for name, kind in _TAILS.items() if isinstance(self.tail_, kind)), self.tail_.to_state())
         return state
 
     def _set_state(self, state: State) -> None:
         super()._set_state(state)
-        self.centres_ = Centres.from_state(state.part("centres"))
+        name = next(name for name in _TAILS if name in state.values)
+        self.tail_ = _TAILS[name].from_state(state.part(name))
