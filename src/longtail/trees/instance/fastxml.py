@@ -20,7 +20,6 @@ from longtail.trees.instance.forest import Forest
 from longtail.trees.instance.grow import Grower, GrowOptions
 from longtail.trees.instance.tail import Centres, TailPoints
 
-
 _TAILS: dict[str, type[Centres] | type[TailPoints]] = {"means": Centres, "points": TailPoints}
 
 

@@ -1,5 +1,5 @@
 """The second ranking of PfastreXML: the labels that the trees propose to a point, by alpha log P + (1 - alpha) log s
-(Jain et al. 2016, section 6), as kernels. s comes from tail classifiers with one centre a label, or with all its points.
+(Jain et al. 2016, section 6), as kernels. Tail classifiers give s: one centre a label, or all its points.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def rank_by_means(proposed, shares, dense, squared_norm, tail, labels, scores):
 
 @njit(cache=True, nogil=True)
 def make_point_buffers(n_points, n_labels):
-    """(weight of a point, points with a weight, weight of a label, its best log-chance, its chances relative to that)"""
+    """(weights of points, who has one, weights of labels, their best log-chance, their chances relative to that)."""
     return (
         np.zeros(n_points, np.float32),
         np.empty(n_points, np.int32),
