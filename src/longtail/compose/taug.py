@@ -37,8 +37,9 @@ class Taug(Wrapper):
         exchanged pairs, as a share of a point's features (words).
     points: "all": both learn from all points. "own": each only from points that carry one of its labels, as the paper
         has it; then neither knows what points without its labels look like.
-    merge: "calibrated": each model's scores are made probabilities on points that it has not seen, which takes a second
-        training of both; scores of this model are their logarithms. "raw": scores are compared as they are.
+    merge: "raw": scores of the two are compared as they are; they come from the same kind of base, and what the copies
+        lifted stays lifted. "calibrated": each model's scores are made probabilities on points that it has not seen,
+        which takes a second training of both; scores of this model are their logarithms.
     held_out, folds, sample: how points are kept unseen, see `PropensityRerank`.
     """
 
@@ -51,7 +52,7 @@ class Taug(Wrapper):
         keep: float = 0.8,
         swaps: float = 0.1,
         points: str = "all",
-        merge: str = "calibrated",
+        merge: str = "raw",
         held_out: float | None = 0.2,
         folds: int = 3,
         sample: int = 100_000,
