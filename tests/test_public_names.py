@@ -28,6 +28,7 @@ PUBLIC = [
     "TextPipeline",
     "Texts",
     "Unbiased",
+    "XGRank",
     "errors",
     "evaluate",
     "load_model",

@@ -25,6 +25,7 @@ _ESTIMATORS = {
     "taug": "longtail.compose.taug:Taug",
     "ensemble": "longtail.compose.ensemble:Ensemble",
     "glas": "longtail.neural.glas:GLaS",
+    "xgrank": "longtail.neural.text.xgrank:XGRank",
     "textpipeline": "longtail.features.pipeline:TextPipeline",
 }
 _PARTS = {

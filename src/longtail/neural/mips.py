@@ -96,7 +96,7 @@ class LabelSearch:
         faiss.omp_set_num_threads(thread_count(n_jobs))
         scores, labels = self._index.search(np.ascontiguousarray(queries, np.float32), k)
         scores[labels < 0] = PAD_SCORE
-        return _ordered(labels, scores)
+        return best_first(labels, scores)
 
     def _exact(self, queries: Floats, k: int) -> Predictions:
         points, labels = torch.from_numpy(np.asarray(queries, np.float32)), _tensor(self.vectors).T
@@ -111,7 +111,7 @@ class LabelSearch:
         step = max(_SCORES_AT_ONCE // max(labels.shape[1], 1), 1)
         best = [(part.to(device) @ labels).topk(k) for part in torch.split(torch.from_numpy(queries), step)]
         found = torch.cat([b.indices for b in best]), torch.cat([b.values for b in best])
-        return _ordered(found[0].cpu().numpy(), found[1].cpu().numpy())
+        return best_first(found[0].cpu().numpy(), found[1].cpu().numpy())
 
     def state(self) -> State:
         state = State(arrays={"vectors": self.vectors})
@@ -161,7 +161,7 @@ def _filled_index(vectors: Floats, lists: Lists) -> Any:
     return index
 
 
-def _ordered(labels: NDArray[Any], scores: Floats) -> Predictions:
+def best_first(labels: NDArray[Any], scores: Floats) -> Predictions:
     """Best first, ties by the lower label."""
     order = np.lexsort((labels, -scores), axis=1)
     return Predictions(np.take_along_axis(labels, order, 1), np.take_along_axis(scores, order, 1))

@@ -1,0 +1,219 @@
+"""Text models on EURLEX57K full text: predictions, times and rates of named configurations.
+
+    python benchmarks/text_models.py --data FOLDER --encoder FOLDER [--vectors FILE] --only NAME ... --out FOLDER
+    python benchmarks/text_models.py --data FOLDER --score FOLDER
+
+FOLDER of --data holds train, dev and test .jsonl.xz (`text`, `labels`) and labels.json.xz or names.json (id -> name).
+The first command trains and writes NAME.npz (label_ids; labels and scores of the 20 best labels of the dev and test
+points) and NAME.json (seconds, points and tokens a second, share of the bf16 peak). It needs torch, transformers,
+scikit-learn and safetensors, and no Numba. The second computes the metrics of what was written and prints a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import lzma
+import platform
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from longtail.core.run import Run
+
+K = 20
+BF16_PEAK = {"NVIDIA H200": 989e12, "NVIDIA H100": 989e12, "NVIDIA A100": 312e12}  # dense, from the data sheets
+
+XGRANK: dict[str, Any] = {
+    "batch_size": 64, "epochs": 12, "learning_rate": 2e-4, "head_learning_rate": 2e-3, "dropout": 0.3,
+}  # fmt: skip
+CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "xgrank": ("xgrank", XGRANK),
+    "xgrank-without-names": ("xgrank", XGRANK | {"label_text": False}),
+    "xgrank-bce": ("xgrank", XGRANK | {"label_text": False, "loss": "bce"}),
+    "xgrank-pw": ("xgrank", XGRANK | {"weighting": "pw"}),
+    "xgrank-pw-cb": ("xgrank", XGRANK | {"weighting": "pw-cb"}),
+    "xgrank-float32": ("xgrank", XGRANK | {"precision": "float32"}),
+}
+USES_VECTORS = ("attentionxml",)
+
+
+class Notes:
+    """Progress as lines: one an epoch."""
+
+    def __init__(self) -> None:
+        self.shown = ""
+
+    def start(self, task: str, total: int) -> None:
+        print(f"{task}: {total} steps", flush=True)
+
+    def advance(self, amount: int = 1) -> None: ...
+
+    def note(self, text: str) -> None:
+        if text.partition(",")[0] != self.shown.partition(",")[0] and self.shown:
+            print(self.shown, flush=True)
+        self.shown = text
+
+    def finish(self) -> None:
+        print(self.shown, flush=True)
+
+
+def read(file: Path) -> tuple[list[str], list[list[str]]]:
+    with lzma.open(file, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    return [row["text"] for row in rows], [row["labels"] for row in rows]
+
+
+def names_of(folder: Path, ids: list[str]) -> list[str]:
+    if (folder / "names.json").is_file():
+        known = json.loads((folder / "names.json").read_text())
+    else:
+        with lzma.open(folder / "labels.json.xz", "rt", encoding="utf-8") as file:
+            known = {key: entry["label"] for key, entry in json.load(file).items()}
+    return [known.get(i, i) for i in ids]
+
+
+def indicator(labels: list[list[str]], column: dict[str, int]) -> sparse.csr_matrix:
+    """Labels that training does not know are left out; scoring counts them."""
+    kept = [sorted({column[label] for label in row if label in column}) for row in labels]
+    indptr = np.cumsum([0, *map(len, kept)])
+    indices = np.array([i for row in kept for i in row], np.int32)
+    return sparse.csr_matrix((np.ones(indices.size, np.float32), indices, indptr), (len(labels), len(column)))
+
+
+def build(kind: str, settings: dict[str, Any], arguments: argparse.Namespace) -> Any:
+    from longtail.core.registry import estimator_class
+
+    source = {"vectors": arguments.vectors} if kind in USES_VECTORS else {"encoder": arguments.encoder}
+    changes = dict(pair.split("=", 1) for pair in arguments.set)
+    parsed = {key: _value(text) for key, text in changes.items()}
+    return estimator_class(kind)(**source | settings | {"token_cache": arguments.cache} | parsed)
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def floating_operations(model: Any, lengths: np.ndarray) -> float | None:
+    """Of one training epoch: 6 a weight and token, 12 T d a layer and token for attention (forward and backward)."""
+    encoder = getattr(model.network_, "encoder", None)
+    if encoder is None or not hasattr(encoder, "word_vectors"):
+        return None
+    config = encoder.model.config
+    weights = sum(p.numel() for n, p in encoder.named_parameters() if "embeddings" not in n)
+    attention = 12.0 * config.num_hidden_layers * config.hidden_size * float((lengths.astype(float) ** 2).sum())
+    heads = sum(p.numel() for n, p in model.network_.named_parameters() if not n.startswith("encoder."))
+    return 6.0 * weights * float(lengths.sum()) + attention + 6.0 * heads * lengths.size
+
+
+def measure(name: str, data: dict[str, Any], arguments: argparse.Namespace) -> None:
+    kind, settings = CONFIGURATIONS[name]
+    model = build(kind, settings, arguments)
+    texts, Y = data["train"]
+    started = time.perf_counter()
+    model.fit(texts, Y, label_names=data["names"], run=Run(progress=Notes()))
+    record: dict[str, Any] = {"configuration": name, "parameters": model.get_params(), "fit_s": _since(started)}
+    lengths = model.tokeniser_.tokens(texts, cache=arguments.cache).lengths
+    seconds = float(np.median([epoch["seconds"] for epoch in model.history_.epochs]))
+    record |= {
+        "epoch_s": seconds, "train_points_per_s": lengths.size / seconds,
+        "train_tokens_per_s": float(lengths.sum()) / seconds, "epochs": model.history_.epochs,
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor(),
+        "torch": torch.__version__,
+    }  # fmt: skip
+    operations = floating_operations(model, lengths)
+    peak = next((peak for start, peak in BF16_PEAK.items() if record["device"].startswith(start)), None)
+    if operations and peak:
+        record["share_of_bf16_peak"] = operations / seconds / peak
+    arrays: dict[str, Any] = {"label_ids": np.array(data["ids"])}
+    for part in ("dev", "test"):
+        model.predict(data[part][0][:64], k=K)  # whatever is made once at first use
+        started = time.perf_counter()
+        found = model.predict(data[part][0], k=K)
+        record[f"predict_{part}_s"] = _since(started)
+        arrays |= {f"{part}_labels": found.labels, f"{part}_scores": found.scores}
+        record[f"{part}_P"] = [precision(found.labels, data[part][1], k) for k in (1, 3, 5)]
+    started = time.perf_counter()
+    for text in data["test"][0][:50]:
+        model.predict([text], k=K)
+    record["predict_one_ms"] = 1000 * _since(started) / 50
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(arguments.out / f"{name}{arguments.suffix}.npz", **arrays)
+    (arguments.out / f"{name}{arguments.suffix}.json").write_text(json.dumps(record, indent=1))
+    shown = ("fit_s", "epoch_s", "train_points_per_s", "train_tokens_per_s", "share_of_bf16_peak", "dev_P", "test_P")
+    print(name, {key: record.get(key) for key in shown}, flush=True)
+
+
+def precision(labels: np.ndarray, Y: sparse.csr_matrix, k: int) -> float:
+    """P@k in percent; labels that training does not know are no hits either way."""
+    rows = np.repeat(np.arange(labels.shape[0]), k)
+    return float(100 * np.asarray(Y[rows, labels[:, :k].ravel()]).sum() / rows.size)
+
+
+def _since(started: float) -> float:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - started
+
+
+def score(folder: Path, parts: dict[str, Any]) -> None:
+    """Metrics of all that was written, with the labels of train and test as columns."""
+    from longtail import Predictions, PropensityModel
+    from longtail.metrics import evaluate
+
+    labels = parts["train"][1]
+    for file in sorted(folder.glob("*.npz")):
+        saved = np.load(file)
+        for part in ("dev", "test"):
+            ids = sorted({label for row in [*labels, *parts[part][1]] for label in row})
+            column = {label: i for i, label in enumerate(ids)}
+            Y_train, Y = indicator(labels, column), indicator(parts[part][1], column)
+            where = np.array([column[i] for i in saved["label_ids"].tolist()], np.int32)
+            found = Predictions(where[saved[f"{part}_labels"]], saved[f"{part}_scores"])
+            counts = np.bincount(Y_train.indices, minlength=len(ids))
+            inverse = PropensityModel().inverse(counts, Y_train.shape[0])
+            metrics = evaluate(found, Y, inverse_propensities=inverse, ks=(1, 3, 5))
+            kept = {key: round(value, 2) for key, value in metrics.items() if key.startswith(("P@", "PSP@", "nDCG@"))}
+            print(f"{file.stem:28} {part:5}", kept)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--encoder")
+    parser.add_argument("--vectors")
+    parser.add_argument("--only", nargs="+", choices=CONFIGURATIONS, default=list(CONFIGURATIONS))
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="parameters for all configurations")
+    parser.add_argument("--suffix", default="", help="added to the names of the files")
+    parser.add_argument("--cache", default=".cache/tokens", help="where tokens are kept between configurations")
+    parser.add_argument("--points", type=int, help="only the first so many points of each part")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no configuration after this time")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--score", type=Path)
+    arguments = parser.parse_args()
+    started = time.perf_counter()
+    parts = {part: read(arguments.data / f"{part}.jsonl.xz") for part in ("train", "dev", "test")}
+    parts = {part: (texts[: arguments.points], labels[: arguments.points]) for part, (texts, labels) in parts.items()}
+    if arguments.score:
+        score(arguments.score, parts)
+        return
+    ids = sorted({label for row in parts["train"][1] for label in row})
+    column = {label: i for i, label in enumerate(ids)}
+    data: dict[str, Any] = {part: (texts, indicator(labels, column)) for part, (texts, labels) in parts.items()}
+    data |= {"ids": ids, "names": names_of(arguments.data, ids)}
+    print(f"read in {_since(started):.1f} s: {len(ids)} labels", flush=True)
+    for name in arguments.only:
+        if _since(started) < arguments.seconds:
+            measure(name, data, arguments)
+
+
+if __name__ == "__main__":
+    main()

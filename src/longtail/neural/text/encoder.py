@@ -1,0 +1,142 @@
+"""A pretrained encoder and the vector that it gives a text."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from longtail.core.state import State
+from longtail.errors import MissingExtraError, ModelError, ParameterError
+from longtail.neural.snapshot import from_array, to_array
+from longtail.neural.text.steady_norm import with_steady_norms
+from longtail.neural.text.tokeniser import EncoderTokeniser
+
+try:
+    import transformers
+except ImportError as missing:
+    raise MissingExtraError("transformers", "deep", "a text model with an encoder") from missing
+
+logger = logging.getLogger(__name__)
+
+Tensor = torch.Tensor
+POOLINGS = ("cls", "mean")
+
+
+class TextEncoder(nn.Module):
+    """The last `layers` hidden states of a transformer, each pooled to one vector, side by side.
+
+    pooling: "cls" takes the first token's, "mean" the mean over the tokens (for encoders that were trained so).
+    """
+
+    def __init__(self, model: nn.Module, *, pooling: str, layers: int) -> None:
+        super().__init__()
+        self.model, self.pooling = with_steady_norms(model), pooling
+        config: Any = model.config
+        self.layers = min(layers, int(config.num_hidden_layers))
+        self.width = self.layers * int(config.hidden_size)
+
+    @property
+    def word_vectors(self) -> Tensor:
+        found: Tensor = self.model.get_input_embeddings().weight  # type: ignore[operator]
+        return found
+
+    def forward(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
+        """(n, width) of tokens (n, T) and mask (n, T), None where nothing is padded."""
+        return self.embedded(self.model.get_input_embeddings()(tokens), mask)  # type: ignore[operator]
+
+    def embedded(self, vectors: Tensor, mask: Tensor | None) -> Tensor:
+        """The same from the vectors of the tokens (n, T, d), which gradients can reach."""
+        given = None if mask is None else mask.long()
+        states = self.model(inputs_embeds=vectors, attention_mask=given, output_hidden_states=True).hidden_states
+        kept = states[-self.layers :]
+        if self.pooling == "cls":
+            return torch.cat([state[:, 0] for state in kept], 1)
+        if mask is None:
+            return torch.cat([state.mean(1) for state in kept], 1)
+        share = (mask / mask.sum(1, keepdim=True)).unsqueeze(2)  # (n, T, 1)
+        return torch.cat([(state * share).sum(1) for state in kept], 1)
+
+    # --- where encoders come from, and how they are kept --------------------------------------------------------------
+
+    @classmethod
+    def load(cls, name: str, *, pooling: str, layers: int) -> TextEncoder:
+        """From a folder (config.json and weights) or a name at the Hugging Face hub."""
+        _check_folder(name)
+        shown: Any = transformers.utils.logging
+        bars = shown.is_progress_bar_enabled()
+        shown.disable_progress_bar()
+        try:
+            model, report = transformers.AutoModel.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
+        except Exception as error:  # transformers raises whatever its parts raise
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise ModelError(
+                f"the encoder {name!r} cannot be loaded ({reason}); give a folder with config.json and "
+                "model.safetensors, or the name of an encoder at the Hugging Face hub that can be reached from here"
+            ) from error
+        finally:
+            if bars:
+                shown.enable_progress_bar()
+        missing = [key for key in report["missing_keys"] if "pooler" not in key and "position_ids" not in key]
+        if missing:
+            raise ModelError(f"the encoder {name!r} lacks weights, e.g. {sorted(missing)[0]!r}; its files are broken")
+        return cls(_bare(model), pooling=pooling, layers=layers)
+
+    def check_fits(self, tokeniser: EncoderTokeniser, length: int) -> None:
+        rows = self.word_vectors.shape[0]
+        if tokeniser.n_tokens > rows:
+            raise ParameterError(
+                f"the tokenizer has {tokeniser.n_tokens} tokens, but the encoder has vectors for {rows}: they do not "
+                "belong together; use the tokenizer files that came with the encoder"
+            )
+        most = _most_tokens(self.model.config)
+        if most is not None and length > most:
+            raise ParameterError(f"length is {length}, but this encoder reads at most {most} tokens; set length={most}")
+
+    def state(self) -> State:
+        config: Any = self.model.config
+        values = {"config": json.loads(config.to_json_string(use_diff=False)), "pooling": self.pooling}
+        arrays = {name: to_array(t) for name, t in self.model.state_dict().items()}
+        return State(values | {"layers": self.layers}, arrays)
+
+    @classmethod
+    def from_state(cls, state: State) -> TextEncoder:
+        config = dict(state.values["config"])
+        made: Any = transformers.AutoConfig.for_model(config.pop("model_type"), **config)
+        auto: Any = transformers.AutoModel
+        model = _bare(auto.from_config(made))
+        model.load_state_dict({name: from_array(np.asarray(array)) for name, array in state.arrays.items()})
+        return cls(model, pooling=state.values["pooling"], layers=state.values["layers"])
+
+
+def _bare(model: Any) -> nn.Module:
+    """Without the layer that some encoders put above the first token: we pool ourselves."""
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None
+    found: nn.Module = model
+    return found
+
+
+def _most_tokens(config: Any) -> int | None:
+    most = getattr(config, "max_position_embeddings", None)
+    if most is None or most <= 0:
+        return None
+    # RoBERTa and its kin count positions from the pad id on, so some rows are never a token's.
+    offset = config.pad_token_id + 1 if config.model_type in ("roberta", "mpnet", "xlm-roberta", "camembert") else 0
+    return int(most) - offset
+
+
+def _check_folder(name: Any) -> None:
+    if not isinstance(name, str) or not name:
+        raise ParameterError(f"encoder is {name!r}, but must be a folder or the name of an encoder at the hub")
+    folder = Path(name)
+    looks_local = folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
+    if looks_local and not folder.is_dir():
+        raise ModelError(f"the encoder folder {name} does not exist")
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise ModelError(f"the encoder folder {name} has no config.json; it is not that of a Hugging Face encoder")

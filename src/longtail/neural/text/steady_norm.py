@@ -1,0 +1,28 @@
+"""Layer normalisation whose gradients do not depend on the number of CPU threads."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class SteadyLayerNorm(nn.LayerNorm):
+    """torch adds up the gradients of scale and shift thread by thread on a CPU, so that their last digits differ with
+    the number of threads. Written as two operations, they are added up row by row. On a GPU it is torch's own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.is_cuda or self.weight is None:
+            return super().forward(x)
+        return F.layer_norm(x, self.normalized_shape, eps=self.eps) * self.weight + self.bias
+
+
+def with_steady_norms(network: nn.Module) -> nn.Module:
+    """The network with all its layer norms exchanged, their parameters kept."""
+    for parent in list(network.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) is nn.LayerNorm and child.bias is not None:
+                steady = SteadyLayerNorm(child.normalized_shape, eps=child.eps)
+                steady.weight, steady.bias = child.weight, child.bias
+                setattr(parent, name, steady)
+    return network

@@ -1,0 +1,114 @@
+"""Texts to the tokens of a pretrained encoder, by the tokenizer that was trained with it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from longtail.core.state import State
+from longtail.errors import MissingExtraError, ModelError
+from longtail.neural.text.tokens import Tokens, tokenised
+
+try:
+    from tokenizers import Tokenizer
+except ImportError as missing:
+    raise MissingExtraError("tokenizers", "deep", "a text model") from missing
+
+# A text is cut to this many characters a token before it is tokenised: a text of many megabytes costs no more than one
+# that fills the length. No ordinary text has tokens that long on average.
+_CHARACTERS_A_TOKEN = 64
+
+
+class EncoderTokeniser:
+    """A Hugging Face tokenizer, with the special tokens put around a text that is cut to `length` tokens in all.
+
+    Tokens that the tokenizer does not know ([UNK]) are left out: they say nothing that training could have learned.
+    Tokenisation runs in as many threads as the `tokenizers` library takes (RAYON_NUM_THREADS).
+    """
+
+    def __init__(self, definition: str, *, pad: int, unknown: int | None, length: int) -> None:
+        try:
+            self.tokenizer = Tokenizer.from_str(definition)
+        except Exception as error:  # the library raises plain Exception
+            raise ModelError(f"the tokenizer's definition cannot be read ({error})") from error
+        self.tokenizer.no_truncation()
+        self.tokenizer.no_padding()
+        self.definition, self.pad, self.unknown, self.length = definition, pad, unknown, length
+        probe = self.tokenizer.encode("a")
+        special = np.asarray(probe.special_tokens_mask, bool)
+        first = int(np.argmin(special)) if not special.all() else special.size
+        after = special.size - int(np.argmin(special[::-1])) if not special.all() else special.size
+        self.before, self.after = probe.ids[:first], probe.ids[after:]
+
+    @classmethod
+    def load(cls, encoder: str, length: int) -> EncoderTokeniser:
+        """The tokenizer in an encoder's folder, or of a name at the hub."""
+        from transformers import AutoTokenizer
+
+        try:
+            loaded: Any = AutoTokenizer.from_pretrained(encoder)
+            definition = loaded.backend_tokenizer.to_str()
+        except Exception as error:  # transformers raises whatever its parts raise
+            raise ModelError(f"{encoder}: there is no tokenizer that can be read ({_first_line(error)})") from error
+        pad = loaded.pad_token_id
+        return cls(definition, pad=0 if pad is None else pad, unknown=loaded.unk_token_id, length=length)
+
+    @property
+    def n_tokens(self) -> int:
+        """One more than the largest id."""
+        return max(self.tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+
+    def tokens(self, texts: Iterable[str], *, cache: str | None = None) -> Tokens:
+        return tokenised(texts, self._encode, cache=cache, tokeniser=self._description())
+
+    def name_tokens(self, names: Iterable[str]) -> Tokens:
+        """The tokens of names of labels, without special tokens."""
+        return Tokens.of(self._known(encoding.ids) for encoding in self._encodings(list(names)))
+
+    def pieces(self, text: str) -> tuple[list[int], list[tuple[int, int] | None]]:
+        """The ids of one text as the encoder reads them, and the characters that each stands for (None: special)."""
+        encoding = self._encodings([text])[0]
+        kept = [(i, span) for i, span in zip(encoding.ids, encoding.offsets, strict=True) if i != self.unknown]
+        kept = kept[: self._room()]
+        ids = [*self.before, *(i for i, _ in kept), *self.after]
+        return ids, [*[None] * len(self.before), *(span for _, span in kept), *[None] * len(self.after)]
+
+    def _room(self) -> int:
+        return max(self.length - len(self.before) - len(self.after), 0)
+
+    def _encodings(self, texts: list[str]) -> list[Any]:
+        cut = [_plain(text[: self.length * _CHARACTERS_A_TOKEN]) for text in texts]
+        found: list[Any] = self.tokenizer.encode_batch(cut, add_special_tokens=False)
+        return found
+
+    def _encode(self, texts: list[str]) -> list[list[int]]:
+        room = self._room()
+        return [[*self.before, *self._known(encoding.ids)[:room], *self.after] for encoding in self._encodings(texts)]
+
+    def _known(self, ids: list[int]) -> list[int]:
+        return [i for i in ids if i != self.unknown] if self.unknown in ids else ids
+
+    def _description(self) -> str:
+        return hashlib.sha256(self.definition.encode()).hexdigest() + json.dumps([self.unknown, self.length])
+
+    def state(self) -> State:
+        values = {"pad": self.pad, "unknown": self.unknown, "length": self.length}
+        return State(values, {"tokenizer.json": np.frombuffer(self.definition.encode(), np.uint8)})
+
+    @classmethod
+    def from_state(cls, state: State) -> EncoderTokeniser:
+        return cls(state.arrays["tokenizer.json"].tobytes().decode(), **state.values)
+
+
+def _plain(text: str) -> str:
+    """The text without what UTF-8 cannot hold: halves of surrogate pairs, which some sources contain."""
+    return text.encode("utf-8", "ignore").decode() if any(0xD800 <= ord(c) < 0xE000 for c in text) else text
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).partition(os.linesep)[0]

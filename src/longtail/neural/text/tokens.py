@@ -1,0 +1,115 @@
+"""The tokens of many texts as one flat array, in memory or in mapped files."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.errors import DataError, OutputError
+
+Ints = NDArray[np.int32]
+Encode = Callable[[list[str]], list[list[int]]]
+
+CHUNK = 2048  # texts tokenised at once
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """`ids` (all tokens,) int32, and `offsets` (texts + 1,) int64: text i is `ids[offsets[i] : offsets[i + 1]]`."""
+
+    ids: Ints
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, lists: Iterable[Sequence[int]]) -> Tokens:
+        rows = [np.asarray(row, np.int32) for row in lists]
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([row.size for row in rows], out=offsets[1:])
+        return cls(np.concatenate([np.zeros(0, np.int32), *rows]), offsets)
+
+    def __len__(self) -> int:
+        return int(self.offsets.size) - 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return np.diff(self.offsets)
+
+    def padded(self, texts: NDArray[np.intp], pad: int) -> tuple[Ints, NDArray[np.bool_]]:
+        """Some texts as (n, longest) int32, and where they hold tokens; a text without tokens is one pad, unmasked,
+        so that no softmax over its tokens is empty."""
+        starts = self.offsets[texts]
+        lengths = self.offsets[texts + 1] - starts
+        places = np.arange(max(int(lengths.max(initial=0)), 1))
+        filled = places < lengths[:, None]
+        padded = np.full(filled.shape, pad, np.int32)
+        padded[filled] = self.ids[(starts[:, None] + places)[filled]]
+        return padded, filled | ((lengths == 0)[:, None] & (places == 0))
+
+
+def tokenised(texts: Iterable[str], encode: Encode, *, cache: str | None, tokeniser: str) -> Tokens:
+    """The tokens of all texts, a chunk at a time.
+
+    cache: a folder; tokens are then written to a file there as they come and mapped, so that memory does not grow with
+    the corpus, and the same texts under the same tokeniser (a description of it) are read back the next time.
+    """
+    if cache is None:
+        return Tokens.of(row for chunk in _chunks(texts) for row in encode(chunk))
+    folder = Path(cache)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        stem = _digest(texts, tokeniser)
+        files = folder / f"{stem}.ids.i4", folder / f"{stem}.offsets.npy"
+        if not files[1].is_file():
+            _write(texts, encode, *files)
+        ids: Ints = np.memmap(files[0], np.int32, "r") if files[0].stat().st_size else np.zeros(0, np.int32)
+        return Tokens(ids, np.load(files[1]))
+    except OSError as error:
+        raise OutputError(f"{folder}: tokens cannot be kept there ({error.strerror or error})") from error
+
+
+def _write(texts: Iterable[str], encode: Encode, ids: Path, offsets: Path) -> None:
+    """Both files, written beside and renamed; the offsets last, whose presence says that both are whole."""
+    mark = secrets.token_hex(4)
+    unfinished = ids.with_name(f"{ids.name}.{mark}"), offsets.with_name(f"{mark}.{offsets.name}")
+    ends = [0]
+    try:
+        with open(unfinished[0], "wb") as file:
+            for chunk in _chunks(texts):
+                for row in encode(chunk):
+                    file.write(np.asarray(row, np.int32).tobytes())
+                    ends.append(ends[-1] + len(row))
+        np.save(unfinished[1], np.asarray(ends, np.int64))
+        os.replace(unfinished[0], ids)
+        os.replace(unfinished[1], offsets)
+    finally:
+        for file_left in unfinished:
+            with contextlib.suppress(FileNotFoundError):
+                file_left.unlink()
+
+
+def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
+    numbered = enumerate(texts)
+    while chunk := list(islice(numbered, CHUNK)):
+        for row, text in chunk:
+            if not isinstance(text, str):
+                raise DataError(f"text {row} is {type(text).__name__} ({str(text)[:40]!r}), but must be a string")
+        yield [str(text) for _, text in chunk]  # str: NumPy's own strings are not what tokenizers take
+
+
+def _digest(texts: Iterable[str], tokeniser: str) -> str:
+    digest = hashlib.sha256(tokeniser.encode())
+    for chunk in _chunks(texts):
+        for text in chunk:
+            encoded = text.encode("utf-8", "surrogatepass")
+            digest.update(len(encoded).to_bytes(8, "little"))
+            digest.update(encoded)
+    return digest.hexdigest()[:32]

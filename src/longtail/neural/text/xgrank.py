@@ -1,0 +1,210 @@
+"""X-GRank: a pretrained encoder trained with a loss over groups of labels, as an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.core.estimator import check_choice, check_positive, check_whole
+from longtail.core.state import State
+from longtail.neural import losses
+from longtail.neural.losses import LabelWeights
+from longtail.neural.plan import TrainingPlan, check_share
+from longtail.neural.snapshot import from_array, to_array
+from longtail.neural.text.clusters import label_clusters, points_of_clusters, token_features
+from longtail.neural.text.encoder import POOLINGS, TextEncoder
+from longtail.neural.text.label_head import LabelHead, log_odds, name_table
+from longtail.neural.text.model import TextModel
+from longtail.neural.text.network import TextNetwork
+from longtail.neural.text.tokeniser import EncoderTokeniser
+from longtail.neural.text.tokens import Tokens
+from longtail.neural.text.xgrank_network import ClusterNetwork, FlatNetwork
+
+
+class XGRank(TextModel):
+    """A pretrained encoder whose label scores are trained as one group of noted labels above one group of others.
+
+    The text is read by a transformer; its last five layers, pooled and side by side, meet a vector for every label.
+    Up to `clusters_above` labels all are scored; above, clusters of labels are retrieved first and trained end to end
+    with the ranking of their labels, `(1 - l) L_retrieve + l L_rank` with l rising from 0 to 0.5 (eq. 9).
+
+    encoder: a folder or a hub name of a Hugging Face encoder. length: tokens of a text that are read. pooling: "cls",
+    or "mean" for sentence encoders, over the last `layers` layers. dropout: of the document's vector.
+    loss: "grank" (log(1 + sum exp(negatives) sum exp(-positives)), eq. 4) or "bce".
+    label_text: where `fit` is given label names, their words take part in the labels' vectors.
+    cluster_size, n_retrieved, label_width: labels of a cluster, clusters whose labels are ranked, width of a label's
+    own vector; with clusters only.
+    weighting: None, "pw", "pw-cb", "unbiased" (with "bce") or an object of `longtail.objectives`.
+    learning_rate: of the encoder; head_learning_rate: of everything above it. warmup, clip, weight_decay, epochs,
+    batch_size, average_from: see `TrainingPlan`. validation, metric, patience: a share of the points to hold out, and
+    when to stop by them. token_cache: a folder for tokens, so that they are made once and need not fit into memory.
+    quantise: "int8" predicts with 8-bit weights (CPU). device, precision, n_jobs: as in `TrainingPlan`.
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: str = "sentence-transformers/all-MiniLM-L6-v2",
+        length: int = 512,
+        pooling: str = "mean",
+        layers: int = 5,
+        dropout: float = 0.5,
+        loss: str = "grank",
+        weighting: Any = None,
+        label_text: bool = True,
+        clusters_above: int = 50_000,
+        cluster_size: int = 32,
+        n_retrieved: int = 60,
+        label_width: int = 512,
+        epochs: int = 12,
+        batch_size: int = 32,
+        learning_rate: float = 1e-4,
+        head_learning_rate: float = 1e-3,
+        warmup: float = 0.1,
+        weight_decay: float = 0.01,
+        clip: float | None = 1.0,
+        average_from: float | None = None,
+        validation: float = 0.0,
+        metric: str = "P@1",
+        patience: int = 3,
+        token_cache: str | None = None,
+        quantise: str = "none",
+        device: str = "auto",
+        precision: str = "auto",
+        n_jobs: int = -1,
+        random_state: int = 0,
+    ) -> None:
+        self.encoder = encoder
+        self.length = length
+        self.pooling = pooling
+        self.layers = layers
+        self.dropout = dropout
+        self.loss = loss
+        self.weighting = weighting
+        self.label_text = label_text
+        self.clusters_above = clusters_above
+        self.cluster_size = cluster_size
+        self.n_retrieved = n_retrieved
+        self.label_width = label_width
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.head_learning_rate = head_learning_rate
+        self.warmup = warmup
+        self.weight_decay = weight_decay
+        self.clip = clip
+        self.average_from = average_from
+        self.validation = validation
+        self.metric = metric
+        self.patience = patience
+        self.token_cache = token_cache
+        self.quantise = quantise
+        self.device = device
+        self.precision = precision
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("loss", self.loss, ("grank", "bce"))
+        check_choice("pooling", self.pooling, POOLINGS)
+        check_choice("label_text", self.label_text, (True, False))
+        check_share("dropout", self.dropout)
+        check_positive(head_learning_rate=self.head_learning_rate)
+        for name in ("layers", "cluster_size", "n_retrieved", "label_width"):
+            check_whole(name, getattr(self, name), 1)
+        check_whole("clusters_above", self.clusters_above, 0)
+
+    def _plan(self) -> TrainingPlan:
+        return TrainingPlan(
+            epochs=self.epochs, learning_rate=self.learning_rate, batch_size=self.batch_size, clip=self.clip,
+            warmup=self.warmup, schedule="linear", weight_decay=self.weight_decay, average_from=self.average_from,
+            metric=self.metric if self.validation else None, patience=self.patience, precision=self.precision,
+            device=self.device, seed=self.random_state, n_jobs=self.n_jobs,
+        )  # fmt: skip
+
+    def _new_tokeniser(self, texts: Sequence[str]) -> EncoderTokeniser:
+        self._pretrained = TextEncoder.load(self.encoder, pooling=self.pooling, layers=self.layers)
+        tokeniser = EncoderTokeniser.load(self.encoder, self.length)
+        self._pretrained.check_fits(tokeniser, self.length)
+        return tokeniser
+
+    def _new_network(
+        self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device
+    ) -> TextNetwork:
+        encoder = self._pretrained
+        del self._pretrained
+        named = self.label_text and self.label_names_ is not None
+        names = name_table(self.tokeniser_.name_tokens(self.label_names_)) if named else None
+        prior = log_odds(np.bincount(Y.indices, minlength=Y.shape[1]), Y.shape[0])
+        if Y.shape[1] <= self.clusters_above:
+            flat = self._flat(encoder, prior, names)
+            flat.objective = self._objective(Y, device)
+            return flat
+        members = label_clusters(token_features(tokens)[learning], Y, self.cluster_size, seed=self.random_state)
+        of_clusters = points_of_clusters(Y, members)
+        counts = np.bincount(of_clusters.indices, minlength=of_clusters.shape[1])
+        network = self._clustered(encoder, log_odds(counts, Y.shape[0]), prior, names, members)
+        network.loss = losses.LOSSES[self.loss]
+        network.weights = (
+            LabelWeights(self.weighting, counts, Y.shape[0], device),
+            self._objective(Y, device).weights,
+        )
+        network.n_steps = self.epochs * -(-learning.size // self.batch_size)
+        return network
+
+    def _flat(self, encoder: TextEncoder, prior: torch.Tensor, names: torch.Tensor | None) -> FlatNetwork:
+        head = LabelHead(encoder.width, prior, names=names, name_width=encoder.word_vectors.shape[1])
+        return FlatNetwork(
+            encoder, head, pad=self.tokeniser_.pad, dropout=self.dropout, head_learning_rate=self.head_learning_rate
+        )
+
+    def _clustered(
+        self, encoder: TextEncoder, cluster_prior: torch.Tensor, prior: torch.Tensor, names: torch.Tensor | None,
+        members: torch.Tensor,
+    ) -> ClusterNetwork:  # fmt: skip
+        head = LabelHead(
+            encoder.width, prior, label_width=self.label_width, names=names,
+            name_width=encoder.word_vectors.shape[1], sparse=True,
+        )  # fmt: skip
+        return ClusterNetwork(
+            encoder, LabelHead(encoder.width, cluster_prior), head, members, n_retrieved=self.n_retrieved,
+            pad=self.tokeniser_.pad, dropout=self.dropout, head_learning_rate=self.head_learning_rate,
+        )  # fmt: skip
+
+    def _tokeniser_from(self, state: State) -> EncoderTokeniser:
+        return EncoderTokeniser.from_state(state)
+
+    def _network_state(self) -> State:
+        network: Any = self.network_
+        state = State()
+        state.nest("encoder", network.encoder.state())
+        for name, tensor in network.state_dict().items():
+            if not name.startswith("encoder."):
+                state.arrays[f"heads/{name}"] = to_array(tensor)
+        if network.head.names is not None:
+            state.arrays["names"] = to_array(network.head.names)
+        if isinstance(network, ClusterNetwork):
+            state.arrays["members"] = to_array(network.members)
+        return state
+
+    def _network_from(self, state: State) -> TextNetwork:
+        encoder = TextEncoder.from_state(state.part("encoder"))
+        heads = {
+            name.removeprefix("heads/"): from_array(a) for name, a in state.arrays.items() if name.startswith("heads/")
+        }
+        names = from_array(state.arrays["names"]) if "names" in state.arrays else None
+        network: FlatNetwork | ClusterNetwork
+        if "members" in state.arrays:
+            members = from_array(state.arrays["members"])
+            network = self._clustered(encoder, heads["clusters.bias"], heads["head.bias"], names, members)
+        else:
+            network = self._flat(encoder, heads["head.bias"], names)
+        weights = {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items()}
+        network.load_state_dict(weights | heads)
+        return network

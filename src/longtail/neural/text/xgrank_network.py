@@ -1,0 +1,157 @@
+"""The networks of X-GRank: all labels at once, or clusters of labels first and then the labels of the best ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from longtail.neural.device_csr import Rows
+from longtail.neural.losses import LabelWeights, Positives
+from longtail.neural.plan import TrainingPlan
+from longtail.neural.text.batches import Batch
+from longtail.neural.text.encoder import TextEncoder
+from longtail.neural.text.label_head import LabelHead
+from longtail.neural.text.network import Loss, Objective, TextNetwork
+
+Tensor = torch.Tensor
+_STEPS = 32  # of the path along which gradients are added up
+_OUT = -1e4  # the score of what is no candidate: none to the losses, and finite
+
+
+class EncoderNetwork(TextNetwork):
+    """An encoder below something that scores labels; the encoder has a learning rate of its own."""
+
+    def __init__(self, encoder: TextEncoder, *, pad: int, dropout: float, head_learning_rate: float) -> None:
+        super().__init__()
+        self.encoder, self.pad = encoder, pad
+        self.dropout = dropout
+        self.head_learning_rate = head_learning_rate
+
+    def document(self, batch: Batch) -> Tensor:
+        vector: Tensor = self.encoder(batch["tokens"], batch.get("mask"))
+        return F.dropout(vector.float(), self.dropout, self.training)
+
+    def parameter_groups(self, plan: TrainingPlan) -> list[dict[str, Any]]:
+        sparse = [p for m in self.modules() if isinstance(m, LabelHead) for p in m.sparse_parameters()]
+        encoder = list(self.encoder.parameters())
+        known = {id(p) for p in [*sparse, *encoder]}
+        head = [p for p in self.parameters() if id(p) not in known]
+        groups: list[dict[str, Any]] = [
+            {"params": encoder, "lr": plan.learning_rate},
+            {"params": head, "lr": self.head_learning_rate},
+        ]
+        return groups + ([{"params": sparse, "lr": self.head_learning_rate, "sparse": True}] if sparse else [])
+
+    def token_weights(self, batch: Batch, label: int) -> tuple[float, Tensor]:
+        """Integrated gradients (Sundararajan et al. 2017, eq. 1) from a text of pads: they add up to what the label's
+        score gained. Plain gradients would not do: the norm after the embedding makes them orthogonal to it."""
+        tokens, words = batch["tokens"], self.encoder.word_vectors.detach()
+        vectors, mask = words[tokens], batch.get("mask")
+        empty = words[self.pad].expand_as(vectors)
+        parts = (torch.arange(_STEPS, device=tokens.device) + 0.5) / _STEPS
+        with torch.enable_grad():
+            on_the_way = (empty + parts[:, None, None] * (vectors - empty)).requires_grad_()
+            masks = None if mask is None else mask.expand(_STEPS, -1)
+            scores = self.scores_of_document(self.encoder.embedded(on_the_way, masks).float())[:, label]
+            (gradients,) = torch.autograd.grad(scores.sum(), on_the_way)
+        return float(self.scores(batch)[0, label].detach()), (gradients.mean(0) * (vectors - empty)[0]).sum(1)
+
+    def scores_of_document(self, h: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def scores(self, batch: Batch) -> Tensor:
+        return self.scores_of_document(self.document(batch))
+
+
+class FlatNetwork(EncoderNetwork):
+    """Every label is scored."""
+
+    objective: Objective | None = None  # for training
+
+    def __init__(self, encoder: TextEncoder, head: LabelHead, **settings: Any) -> None:
+        super().__init__(encoder, **settings)
+        self.head = head
+
+    def scores_of_document(self, h: Tensor) -> Tensor:
+        # In float32: bf16 has too few digits to rank thousands of labels.
+        with torch.autocast(h.device.type, enabled=False):
+            scores: Tensor = self.head(h.float(), self.encoder.word_vectors)
+        return scores
+
+    def training_loss(self, batch: Batch, y: Rows) -> Tensor:
+        assert self.objective is not None
+        return self.objective(self.scores(batch), y)
+
+
+class ClusterNetwork(EncoderNetwork):
+    """Clusters of labels are scored, then the labels of the best `n_retrieved` clusters (X-GRank, sections III-D, E).
+
+    clusters: the head of the clusters. members: (clusters, largest) labels of each, -1 pads.
+    """
+
+    members: Tensor
+    cluster_of: Tensor
+    steps_done: Tensor
+    # For training: the loss, the weights of clusters and of labels, the steps in all.
+    loss: Loss | None = None
+    weights: tuple[LabelWeights, LabelWeights] | None = None
+    n_steps: int = 1
+
+    def __init__(
+        self, encoder: TextEncoder, clusters: LabelHead, head: LabelHead, members: Tensor, *, n_retrieved: int,
+        **settings: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(encoder, **settings)
+        self.clusters, self.head = clusters, head
+        self.n_retrieved = min(n_retrieved, members.shape[0])
+        cluster_of = torch.zeros(head.bias.shape[0], dtype=torch.long)
+        own = torch.arange(members.shape[0])[:, None].expand_as(members)
+        cluster_of[members[members >= 0]] = own[members >= 0]
+        self.register_buffer("members", members, persistent=False)
+        self.register_buffer("cluster_of", cluster_of, persistent=False)
+        self.register_buffer("steps_done", torch.zeros(()))  # kept with checkpoints: lambda goes on where it was
+
+    def training_loss(self, batch: Batch, y: Rows) -> Tensor:
+        assert self.loss is not None
+        assert self.weights is not None
+        h, words = self.document(batch), self.encoder.word_vectors
+        rows, labels = y.row_of_each, y.columns.long()
+        noted = torch.zeros(h.shape[0], self.members.shape[0], dtype=torch.bool, device=h.device)
+        noted[rows, self.cluster_of[labels]] = True
+        cluster_scores = self.clusters(h, words)
+        positive = Positives.of(noted)
+        retrieve = self.loss(cluster_scores, positive, *self.weights[0].of(positive.columns))
+        # Clusters with noted labels are always candidates while training; the best others fill the list up.
+        chosen = (cluster_scores.detach() + noted * 2e4).topk(self.n_retrieved).indices
+        candidates, present = self._members_of(chosen)
+        scores = self.head(h, words, candidates).masked_fill(~present, _OUT)
+        n_labels = self.cluster_of.shape[0]
+        keys = torch.arange(h.shape[0], device=h.device)[:, None] * n_labels + candidates
+        positive = Positives.of(torch.isin(keys, rows * n_labels + labels) & present)
+        rank = self.loss(scores, positive, *self.weights[1].of(candidates[positive]))
+        lambda_ = 0.5 * self.steps_done / self.n_steps  # eq. 9, lambda = 0.5 e/E, step by step
+        self.steps_done += 1
+        return (1 - lambda_) * retrieve + lambda_ * rank
+
+    def _members_of(self, clusters: Tensor) -> tuple[Tensor, Tensor]:
+        """(n, C) candidate labels of the clusters (n, K), and which of them are labels."""
+        members = self.members[clusters].flatten(1)
+        return members.clamp(min=0), members >= 0
+
+    def top(self, batch: Batch, k: int) -> tuple[Tensor, Tensor]:
+        h, words = self.document(batch), self.encoder.word_vectors
+        with torch.autocast(h.device.type, enabled=False):
+            retrieved = self.clusters(h, words).topk(self.n_retrieved)
+            candidates, present = self._members_of(retrieved.indices)
+            above = F.logsigmoid(retrieved.values).repeat_interleave(self.members.shape[1], 1)
+            scores = F.logsigmoid(self.head(h, words, candidates)) + above
+        best = scores.masked_fill(~present, -torch.inf).topk(min(k, scores.shape[1]))
+        return candidates.gather(1, best.indices), best.values
+
+    def scores_of_document(self, h: Tensor) -> Tensor:
+        """Of all labels, also those that are not retrieved: for explanations."""
+        words = self.encoder.word_vectors
+        above = F.logsigmoid(self.clusters(h, words))[:, self.cluster_of]
+        return F.logsigmoid(self.head(h, words)) + above
