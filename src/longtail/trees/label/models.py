@@ -125,14 +125,23 @@ class LabelTreeModel(Estimator):
         if not with_points.any():
             raise DataError("there is nothing to learn from: no point has a label")
         plan = self._plan(X, Y, with_points)
-        for number in range(self.n_trained_, self.n_trained_ + n_trees):
-            part = f"tree-{number:04d}"
-            saved = run.checkpoint.get(part) if run.checkpoint else None
-            tree = TreeModel(**saved) if saved is not None else self._trained_tree(X, Y, plan, number, run)
-            if run.checkpoint and saved is None:
-                run.checkpoint.put(part, tree.to_arrays())
+
+        def saved_or_grown(number: int) -> TreeModel | LabelTree:
+            saved = run.checkpoint.get(f"tree-{number:04d}") if run.checkpoint else None
+            return plan(self._seed(number)) if saved is None else TreeModel(**saved)
+
+        numbers = range(self.n_trained_, self.n_trained_ + n_trees)
+        # The next tree is grown while the nodes of this one train.
+        for number, tree in zip(numbers, in_threads(saved_or_grown, numbers, n_jobs=self.n_jobs, ahead=2), strict=True):
+            if isinstance(tree, LabelTree):
+                tree = self._trained_tree(X, Y, tree, number, run)
+                if run.checkpoint:
+                    run.checkpoint.put(f"tree-{number:04d}", tree.to_arrays())
             self.trees_ = [*self.trees_, tree]
             self.n_trained_ = number + 1
+
+    def _seed(self, number: int) -> int:
+        return int(np.random.SeedSequence([self.random_state, number]).generate_state(1)[0])
 
     def _plan(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, with_points: NDArray[np.bool_]) -> Plan:
         """From a seed to a tree: always the hierarchy, or another clustering for each seed."""
@@ -145,11 +154,11 @@ class LabelTreeModel(Estimator):
             labels, split, max_leaf=self.max_leaf, max_depth=self._max_depth(), seed=seed, n_jobs=self.n_jobs
         )
 
-    def _trained_tree(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, plan: Plan, number: int, run: Run) -> TreeModel:
-        seed = int(np.random.SeedSequence([self.random_state, number]).generate_state(1)[0])
-        tree = plan(seed)
+    def _trained_tree(
+        self, X: sparse.csr_matrix, Y: sparse.csr_matrix, tree: LabelTree, number: int, run: Run
+    ) -> TreeModel:
         options = SolverOptions("squared_hinge", self.C, self.bias, self.tol, self.max_passes, self.prune)
-        trainer = NodeTrainer(X, Y, tree, options, resolve_weighting(self.weighting), seed)
+        trainer = NodeTrainer(X, Y, tree, options, resolve_weighting(self.weighting), self._seed(number))
         run.progress.start(f"training tree {number + 1}", tree.n_nodes)
         nodes = []
         # The root and its children take longest; the others must not wait for them.
@@ -198,7 +207,7 @@ class Parabel(LabelTreeModel):
         weighting: Any = None,
         C: float = 1.0,
         bias: float = 0.2,
-        tol: float = 0.05,
+        tol: float = 0.1,
         max_passes: int = 20,
         prune: float = 0.1,
         beam: int | None = 10,
@@ -244,7 +253,7 @@ class Bonsai(LabelTreeModel):
         weighting: Any = None,
         C: float = 1.0,
         bias: float = 0.2,
-        tol: float = 0.05,
+        tol: float = 0.1,
         max_passes: int = 20,
         prune: float = 0.1,
         beam: int | None = 10,
