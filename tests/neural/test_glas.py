@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -183,3 +185,29 @@ def test_a_killed_training_goes_on_and_ends_as_if_it_had_not_been(data, tmp_path
     other = GLaS(**settings).fit(data.train.X, data.train.Y).predict(data.test.X)
     np.testing.assert_array_equal(one.labels, other.labels)
     np.testing.assert_array_equal(one.scores, other.scores)
+
+
+def test_two_processes_train_one_model_and_the_first_writes_it(data, tmp_path):
+    """Each takes its share of every batch (of 63 points: 31 and 32), and their gradients are averaged."""
+    longtail.write_dataset(data.train, tmp_path / "train")
+    settings = SMALL | {"epochs": 3, "batch_size": 63, "keep": 1.0, "regulariser": "none"}  # nothing random in a step
+    command = [sys.executable, "-c", RUN, "train", str(tmp_path / "train"), "--model", "glas"]
+    command += ["--out", str(tmp_path / "m"), *(f"--set={key}={value}" for key, value in settings.items())]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes = []
+    for rank in range(2):  # what torchrun and accelerate launch do
+        environment = os.environ | {
+            "WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2",
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+        }  # fmt: skip
+        processes.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
+    said = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    assert "trained GLaS" in said[0]
+    assert "trained" not in said[1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "train"]
+    together = longtail.load_model(tmp_path / "m").network_
+    alone = GLaS(**settings).fit(data.train.X, data.train.Y).network_
+    torch.testing.assert_close(together.features, alone.features, rtol=1e-3, atol=1e-4)

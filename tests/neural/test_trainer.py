@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
-import socket
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -213,42 +209,6 @@ def test_the_callers_random_state_and_threads_are_left_alone():
     train(Toy(dropout=0.5), ToyBatches(), plan(n_jobs=threads + 1))
     torch.testing.assert_close(torch.rand(2), expected)
     assert torch.get_num_threads() == threads
-
-
-SCRIPT = """
-import sys, dataclasses, numpy as np
-from longtail.neural.trainer import train
-from neural.toy import Toy, ToyBatches, weights
-from neural.test_trainer import plan
-module = Toy()
-train(module, ToyBatches(batch_size=7), plan(epochs=3))
-np.savez(sys.argv[1], **weights(module))
-"""
-
-
-def test_two_processes_learn_what_one_does(tmp_path):
-    """Each takes its share of every batch (of 7 points: 4 and 3; the last has 4) and gradients are averaged."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    processes = []
-    for rank in range(2):
-        environment = os.environ | {
-            "WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2",
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(Path(__file__).parents[1]),
-        }  # fmt: skip
-        command = [sys.executable, "-c", SCRIPT, str(tmp_path / f"{rank}.npz")]
-        processes.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
-    for process in processes:
-        _, err = process.communicate(timeout=120)
-        assert process.returncode == 0, err
-    alone = Toy()
-    train(alone, ToyBatches(batch_size=7), plan(epochs=3))
-    for rank in range(2):
-        together = np.load(tmp_path / f"{rank}.npz")
-        for name, value in weights(alone).items():
-            np.testing.assert_allclose(together[name], value, rtol=1e-4, atol=1e-6)
 
 
 # --- bad days --------------------------------------------------------------------------------------------------------

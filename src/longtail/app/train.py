@@ -57,18 +57,21 @@ def train(
 
 def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, overwrite: bool) -> None:
     from longtail.app.console import Bars, say
-    from longtail.core.run import Checkpoint, Run
+    from longtail.core.run import Checkpoint, Run, Silent, helps_another_process
     from longtail.errors import TrainingError
 
+    first = not helps_another_process()
     partial = out.with_name(f"{out.name}.partial")
-    if partial.exists() and not resume:
+    if partial.exists() and not resume and first:
         say(f"{partial} holds unfinished work; starting anew (--resume would go on with it)")
     checkpoint = Checkpoint(partial, resume=resume)
     started = time.perf_counter()
     try:
         inputs = dataset.texts if estimator.input_kind == "text" else dataset.X
-        estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=Run(Bars(), checkpoint))
-        estimator.save(out, overwrite=overwrite)
+        run = Run(Bars() if first else Silent(), checkpoint)
+        estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=run)
+        if first:
+            estimator.save(out, overwrite=overwrite)
     except BaseException as error:
         # A killed process cannot come here, and leaves its parts; whoever interrupts on purpose wants nothing left.
         # A training that ran into trouble keeps them too: its error says how to go on.
@@ -78,6 +81,8 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
             say(f"interrupted; finished parts are kept in {partial} for --resume")
         raise
     checkpoint.clear()
+    if not first:
+        return
     seconds = time.perf_counter() - started
     say(
         f"trained {type(estimator).__name__} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "

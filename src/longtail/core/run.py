@@ -63,6 +63,14 @@ class Silent:
     def finish(self) -> None: ...
 
 
+def helps_another_process() -> bool:
+    """Whether this process trains together with others (torchrun, accelerate) and is not the first of them.
+
+    Only the first writes models and checkpoints; the others read what it left when a training is resumed.
+    """
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and int(os.environ.get("RANK", "0")) > 0
+
+
 class Checkpoint:
     """Finished parts of one job in a folder, so that a killed job can go on: `get` what is there, `put` what is new.
 
@@ -78,6 +86,8 @@ class Checkpoint:
 
     def open(self, job: dict[str, Any]) -> None:
         """Bind the folder to a job; with `resume` parts of the same job are kept, else the folder starts empty."""
+        if helps_another_process():
+            return
         identity = json.dumps({**job, "longtail": longtail.__version__}, sort_keys=True)
         file = self.folder / "job.json"
         with self._output_errors():
@@ -131,7 +141,7 @@ class Checkpoint:
     def get(self, part: str) -> dict[str, Array] | None:
         """The arrays of a finished part; None where it is not finished (or its file cannot be read)."""
         file = self.folder / f"{part}.safetensors"
-        if not file.is_file():
+        if not file.is_file() or (helps_another_process() and not self.resume):
             return None
         try:
             return dict(safetensors.numpy.load_file(file))
@@ -139,6 +149,8 @@ class Checkpoint:
             return None
 
     def put(self, part: str, arrays: dict[str, Array]) -> None:
+        if helps_another_process():
+            return
         with self._output_errors():
             self._write(self.folder / f"{part}.safetensors", safetensors.numpy.save(arrays))
 

@@ -83,8 +83,8 @@ class EmbeddingTraining(nn.Module):
     A batch is the numbers of its points. negatives: labels drawn at random that every batch is scored against besides
     its own (0: all labels). labels_per_point: "one" draws one noted label of each point (the paper), "mean" takes the
     mean over all of them, which is what "one" is on average, and "sum" their sum.
-    regulariser, strength: `none`, `glas`, `spread-out` or `gravity`, and its weight lambda. keep: share of the input
-    features that are kept, the rest is dropped out.
+    regulariser, strength: "glas", "spread-out" or "gravity", and its weight lambda; None for none. keep: share of the
+    input features that are kept, the rest is dropped out.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class EmbeddingTraining(nn.Module):
         loss: Loss,
         weights: LabelWeights,
         co_occurrence: CoOccurrence | None,
-        regulariser: str = "glas",
+        regulariser: str | None = "glas",
         strength: float = 10.0,
         keep: float = 0.8,
         negatives: int = 0,
@@ -117,7 +117,7 @@ class EmbeddingTraining(nn.Module):
         rows, labels = y.row_of_each, y.columns.long()
         chosen = _one_label_a_point(y)
         loss = self._ranking_loss(embedded, rows, labels, chosen)
-        if self.regulariser == "none" or not chosen.numel():
+        if self.regulariser is None or not chosen.numel():
             return loss
         return loss + self.strength * self._penalty(embedded, labels[chosen])
 

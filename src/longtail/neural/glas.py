@@ -53,8 +53,8 @@ class GLaS(Estimator):
     "auto": all up to 30,000 labels, else 10,000. labels_per_point: how the labels of a point count in a step: their
     "mean", their "sum", "one" of them drawn at random, or "auto": "mean" for losses that compare single labels with the
     others ("softmax", "margin", "negative-mining"), "sum" for the rest.
-    regulariser: "glas", "spread-out", "gravity" or "none", times `strength`. keep: share of the input features that
-    survive input dropout.
+    regulariser: "glas", "spread-out", "gravity" or "none" (None), times `strength`. keep: share of the input features
+    that survive input dropout.
     weighting: None, "pw", "pw-cb", "unbiased" (with "bce" and "squared-hinge") or an object of `longtail.objectives`.
     epochs, batch_size, learning_rate, schedule, clip, average_from: see `TrainingPlan`.
     validation: share of the points to hold out; training then ends after `patience` epochs without a better `metric`
@@ -73,7 +73,7 @@ class GLaS(Estimator):
         margin: float = 0.3,
         negatives: int | str = "auto",
         labels_per_point: str = "auto",
-        regulariser: str = "glas",
+        regulariser: str | None = "glas",
         strength: float = 300.0,
         keep: float = 0.8,
         epochs: int = 6,
@@ -125,7 +125,7 @@ class GLaS(Estimator):
             check_whole("hidden", width, 1)
         check_choice("loss", self.loss, list(losses.LOSSES))
         check_choice("labels_per_point", self.labels_per_point, ("auto", "mean", "sum", "one"))
-        check_choice("regulariser", self.regulariser, REGULARISERS)
+        check_choice("regulariser", self.regulariser, (*REGULARISERS, "none", None))
         check_choice("search", self.search, KINDS)
         check_positive(margin=self.margin, keep=self.keep)
         check_at_least_zero(strength=self.strength)
@@ -187,8 +187,8 @@ class GLaS(Estimator):
             self.network_, DeviceCsr(X, device), DeviceCsr(Y, device), loss=loss,
             weights=losses.LabelWeights(self.weighting, counts, Y.shape[0], device),
             co_occurrence=CoOccurrence(Y, device) if self.regulariser == "glas" else None,
-            regulariser=self.regulariser, strength=self.strength, keep=self.keep,
-            negatives=0 if negatives == "all" else int(negatives), labels_per_point=labels_per_point,
+            regulariser=None if self.regulariser == "none" else self.regulariser, strength=self.strength,
+            keep=self.keep, negatives=0 if negatives == "all" else int(negatives), labels_per_point=labels_per_point,
         )  # fmt: skip
 
     def _split(self, n_points: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -13,7 +13,7 @@ from longtail.neural.device_csr import DeviceCsr
 
 Tensor = torch.Tensor
 
-REGULARISERS = ("none", "glas", "spread-out", "gravity")
+REGULARISERS = ("glas", "spread-out", "gravity")
 
 
 class CoOccurrence:

@@ -56,8 +56,9 @@ def train(
     plan.check()
     if plan.metric is not None and validate is None:
         raise ParameterError(f"the metric {plan.metric!r} is to be watched, but there is nothing to validate on")
+    placement = place(plan.device, plan.precision)  # first: with several GPUs it says which one is this process's
     with seeded(plan.seed), torch_threads(plan.n_jobs):
-        return _Training(module, batches, plan, validate, run or Run()).go()
+        return _Training(module, batches, plan, placement, validate, run or Run()).go()
 
 
 class _Step(nn.Module):
@@ -74,13 +75,18 @@ class _Step(nn.Module):
 
 class _Training:
     def __init__(
-        self, module: nn.Module, batches: Batches, plan: TrainingPlan, validate: Validate | None, run: Run
+        self,
+        module: nn.Module,
+        batches: Batches,
+        plan: TrainingPlan,
+        placement: Placement,
+        validate: Validate | None,
+        run: Run,
     ) -> None:
         self.module, self.batches, self.plan, self.validate, self.run = module, batches, plan, validate, run
-        self.placement: Placement = place(plan.device, plan.precision)
-        self.device = self.placement.device
+        self.placement, self.device = placement, placement.device
         module.to(self.device)
-        self.training_step = self.placement.wrapped(_Step(module))
+        self.training_step = placement.wrapped(_Step(module))
         self.optimisers = Optimisers(module, plan)
         self.steps_an_epoch = -(-len(batches) // plan.accumulate)
         self.history = History()
@@ -144,7 +150,7 @@ class _Training:
         self.optimisers.step(self.plan.learning_rate_factor(number, n_steps))
 
     def _gradients(self, group: list[Any]) -> torch.Tensor:
-        """The gradients of a step, batch by batch and part by part; gives the mean loss over all points."""
+        """The gradients of a step, batch by batch and part by part; gives the mean loss (of this process)."""
         self.optimisers.clear_gradients()
         total = sum(n_points(batch) for batch in group)
         mean = torch.zeros((), device=self.device)
@@ -155,7 +161,7 @@ class _Training:
                     loss = self.training_step(to_device(own, self.device))
                 weighted = loss.float() * (share / total)
                 weighted.backward()
-                mean += weighted.detach() / self.placement.processes
+                mean += weighted.detach()
         return mean
 
     def _own_share(self, part: Any) -> tuple[Any, float]:
@@ -276,7 +282,7 @@ class _Training:
         self.run.progress.note(", ".join(shown))
 
     def _checkpoint(self) -> None:
-        if self.run.checkpoint is None or self.placement.rank > 0:
+        if self.run.checkpoint is None:
             return
         self._look()  # nothing that is not finite may replace a good checkpoint
         tensors = {
