@@ -19,6 +19,7 @@ from longtail.errors import DataError, OutputError
 Ints = NDArray[np.int32]
 Encode = Callable[[list[str]], list[list[int]]]
 
+_WIDTH = 16
 CHUNK = 2048  # texts tokenised at once
 
 
@@ -45,10 +46,11 @@ class Tokens:
 
     def padded(self, texts: NDArray[np.intp], pad: int) -> tuple[Ints, NDArray[np.bool_]]:
         """Some texts as (n, longest) int32, and where they hold tokens; a text without tokens is one pad, unmasked,
-        so that no softmax over its tokens is empty."""
+        so that no softmax over its tokens is empty. The width is a multiple of 16: tensor cores want one, and on a CPU
+        attention over other widths depends on the number of threads in its last digits."""
         starts = self.offsets[texts]
         lengths = self.offsets[texts + 1] - starts
-        places = np.arange(max(int(lengths.max(initial=0)), 1))
+        places = np.arange(-(-max(int(lengths.max(initial=0)), 1) // _WIDTH) * _WIDTH)
         filled = places < lengths[:, None]
         padded = np.full(filled.shape, pad, np.int32)
         padded[filled] = self.ids[(starts[:, None] + places)[filled]]
