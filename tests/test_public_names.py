@@ -5,6 +5,7 @@ from __future__ import annotations
 import longtail
 
 PUBLIC = [
+    "APLCXLNet",
     "Bonsai",
     "Dataset",
     "DiSMEC",

@@ -24,6 +24,7 @@ from neural.text.tiny import planted_encoder
 
 # What makes a text model quick and certain on 90 short texts.
 SMALL: dict[str, Any] = {"length": 32, "epochs": 20, "batch_size": 16, "dropout": 0.0, "n_jobs": 1}
+FAST = {"learning_rate": 5e-3, "head_learning_rate": 0.02}
 # Constructor arguments that make an estimator quick on 90 points; what is not listed runs with its defaults.
 ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "parabel": lambda: {"max_leaf": 2},
@@ -31,7 +32,8 @@ ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "propensityrerank": lambda: {"base": longtail.DiSMEC(), "folds": 2},
     "ranknet": lambda: {"base": longtail.DiSMEC(), "folds": 2, "epochs": 2, "units": 4},
     "glas": lambda: {"width": 16, "epochs": 15, "batch_size": 16, "learning_rate": 0.05, "n_jobs": 1},
-    "xgrank": lambda: SMALL | {"encoder": planted_encoder(), "learning_rate": 5e-3, "head_learning_rate": 0.02},
+    "aplcxlnet": lambda: SMALL | FAST | {"encoder": planted_encoder(), "width": 16, "hidden_learning_rate": 0.02},
+    "xgrank": lambda: SMALL | FAST | {"encoder": planted_encoder()},
     "taug": lambda: {"base": longtail.DiSMEC(), "tau": 0.3},
     "ensemble": lambda: {"models": [longtail.DiSMEC(), longtail.Parabel(max_leaf=2, n_trees=1)], "weights": "fitted"},
     "textpipeline": lambda: {"model": longtail.DiSMEC(), "features": longtail.TextFeatures(min_df=1)},

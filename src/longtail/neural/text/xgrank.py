@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,23 +9,21 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core.estimator import check_choice, check_positive, check_whole
+from longtail.core.estimator import check_choice, check_whole
 from longtail.core.state import State
 from longtail.neural import losses
 from longtail.neural.losses import LabelWeights
-from longtail.neural.plan import TrainingPlan, check_share
 from longtail.neural.snapshot import from_array, to_array
 from longtail.neural.text.clusters import label_clusters, points_of_clusters, token_features
-from longtail.neural.text.encoder import POOLINGS, TextEncoder
+from longtail.neural.text.encoder import TextEncoder
+from longtail.neural.text.encoder_model import EncoderModel
 from longtail.neural.text.label_head import LabelHead, log_odds, name_table
-from longtail.neural.text.model import TextModel
 from longtail.neural.text.network import TextNetwork
-from longtail.neural.text.tokeniser import EncoderTokeniser
 from longtail.neural.text.tokens import Tokens
 from longtail.neural.text.xgrank_network import ClusterNetwork, FlatNetwork
 
 
-class XGRank(TextModel):
+class XGRank(EncoderModel):
     """A pretrained encoder whose label scores are trained as one group of noted labels above one group of others.
 
     The text is read by a transformer; its last five layers, pooled and side by side, meet a vector for every label.
@@ -112,33 +109,15 @@ class XGRank(TextModel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("loss", self.loss, ("grank", "bce"))
-        check_choice("pooling", self.pooling, POOLINGS)
         check_choice("label_text", self.label_text, (True, False))
-        check_share("dropout", self.dropout)
-        check_positive(head_learning_rate=self.head_learning_rate)
-        for name in ("layers", "cluster_size", "n_retrieved", "label_width"):
+        for name in ("cluster_size", "n_retrieved", "label_width"):
             check_whole(name, getattr(self, name), 1)
         check_whole("clusters_above", self.clusters_above, 0)
-
-    def _plan(self) -> TrainingPlan:
-        return TrainingPlan(
-            epochs=self.epochs, learning_rate=self.learning_rate, batch_size=self.batch_size, clip=self.clip,
-            warmup=self.warmup, schedule="linear", weight_decay=self.weight_decay, average_from=self.average_from,
-            metric=self.metric if self.validation else None, patience=self.patience, precision=self.precision,
-            device=self.device, seed=self.random_state, n_jobs=self.n_jobs,
-        )  # fmt: skip
-
-    def _new_tokeniser(self, texts: Sequence[str]) -> EncoderTokeniser:
-        self._pretrained = TextEncoder.load(self.encoder, pooling=self.pooling, layers=self.layers)
-        tokeniser = EncoderTokeniser.load(self.encoder, self.length)
-        self._pretrained.check_fits(tokeniser, self.length)
-        return tokeniser
 
     def _new_network(
         self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device
     ) -> TextNetwork:
-        encoder = self._pretrained
-        del self._pretrained
+        encoder = self._take_encoder()
         named = self.label_text and self.label_names_ is not None
         names = name_table(self.tokeniser_.name_tokens(self.label_names_)) if named else None
         prior = log_odds(np.bincount(Y.indices, minlength=Y.shape[1]), Y.shape[0])
@@ -177,34 +156,18 @@ class XGRank(TextModel):
             pad=self.tokeniser_.pad, dropout=self.dropout, head_learning_rate=self.head_learning_rate,
         )  # fmt: skip
 
-    def _tokeniser_from(self, state: State) -> EncoderTokeniser:
-        return EncoderTokeniser.from_state(state)
-
     def _network_state(self) -> State:
         network: Any = self.network_
-        state = State()
-        state.nest("encoder", network.encoder.state())
-        for name, tensor in network.state_dict().items():
-            if not name.startswith("encoder."):
-                state.arrays[f"heads/{name}"] = to_array(tensor)
+        state = super()._network_state()
         if network.head.names is not None:
             state.arrays["names"] = to_array(network.head.names)
         if isinstance(network, ClusterNetwork):
             state.arrays["members"] = to_array(network.members)
         return state
 
-    def _network_from(self, state: State) -> TextNetwork:
-        encoder = TextEncoder.from_state(state.part("encoder"))
-        heads = {
-            name.removeprefix("heads/"): from_array(a) for name, a in state.arrays.items() if name.startswith("heads/")
-        }
+    def _empty_network(self, encoder: TextEncoder, heads: dict[str, torch.Tensor], state: State) -> TextNetwork:
         names = from_array(state.arrays["names"]) if "names" in state.arrays else None
-        network: FlatNetwork | ClusterNetwork
-        if "members" in state.arrays:
-            members = from_array(state.arrays["members"])
-            network = self._clustered(encoder, heads["clusters.bias"], heads["head.bias"], names, members)
-        else:
-            network = self._flat(encoder, heads["head.bias"], names)
-        weights = {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items()}
-        network.load_state_dict(weights | heads)
-        return network
+        if "members" not in state.arrays:
+            return self._flat(encoder, heads["head.bias"], names)
+        members = from_array(state.arrays["members"])
+        return self._clustered(encoder, heads["clusters.bias"], heads["head.bias"], names, members)
