@@ -34,6 +34,9 @@ STUDIES: dict[str, dict[str, dict[str, Any]]] = {
         "spread-out": {"regulariser": "spread-out"},
         "gravity": {"regulariser": "gravity", "strength": 1.0},
     },
+    "seed": {  # how much of a difference is chance
+        f"{seed}, {name}": {"random_state": seed, "regulariser": name} for seed in (1, 2) for name in ("glas", "none")
+    },
     "strength": {f"{s:g} x": {"strength": s} for s in (0.1, 0.3, 3.0, 10.0)},  # of the base's
     "input dropout": {f"keep {keep}": {"keep": keep} for keep in (1.0, 0.8, 0.6, 0.5, 0.4)},
     "batch": {str(size): {"batch_size": size} for size in (512, 1024, 2048, 4096)},
@@ -46,7 +49,10 @@ STUDIES: dict[str, dict[str, dict[str, Any]]] = {
         "margin": {"loss": "margin", "margin": 10.0},
         "negative mining": {"loss": "negative-mining", "margin": 10.0},
     },
-    "epochs": {str(epochs): {"epochs": epochs} for epochs in (3, 6, 10, 20)},
+    "epochs": {str(epochs): {"epochs": epochs} for epochs in (3, 5, 8, 12)},
+    "learning rate": {str(rate): {"learning_rate": rate} for rate in (0.0025, 0.005, 0.01, 0.02)},
+    "average": {"of the second half's epochs": {"average_from": 0.5}},
+    "precision": {"float32": {"precision": "float32"}},
 }
 COLUMNS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "train P@1", "gap", "s/epoch", "points/s", "GPU %")
 
