@@ -32,6 +32,8 @@ BF16_PEAK = {"NVIDIA H200": 989e12, "NVIDIA H100": 989e12, "NVIDIA A100": 312e12
 XGRANK: dict[str, Any] = {
     "batch_size": 64, "epochs": 12, "learning_rate": 2e-4, "head_learning_rate": 2e-3, "dropout": 0.3,
 }  # fmt: skip
+ATTENTION: dict[str, Any] = {"batch_size": 128, "epochs": 12, "learning_rate": 2e-3}
+APLC: dict[str, Any] = {"batch_size": 64, "epochs": 10, "learning_rate": 1e-4, "hidden_learning_rate": 2e-4}
 CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "xgrank": ("xgrank", XGRANK),
     "xgrank-without-names": ("xgrank", XGRANK | {"label_text": False}),
@@ -39,6 +41,12 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "xgrank-pw": ("xgrank", XGRANK | {"weighting": "pw"}),
     "xgrank-pw-cb": ("xgrank", XGRANK | {"weighting": "pw-cb"}),
     "xgrank-float32": ("xgrank", XGRANK | {"precision": "float32"}),
+    "attentionxml": ("attentionxml", ATTENTION),
+    "attentionxml-pw": ("attentionxml", ATTENTION | {"weighting": "pw"}),
+    "attentionxml-pw-cb": ("attentionxml", ATTENTION | {"weighting": "pw-cb"}),
+    "aplc": ("aplcxlnet", APLC),
+    "aplc-pw": ("aplcxlnet", APLC | {"weighting": "pw"}),
+    "aplc-pw-cb": ("aplcxlnet", APLC | {"weighting": "pw-cb"}),
 }
 USES_VECTORS = ("attentionxml",)
 

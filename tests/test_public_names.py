@@ -6,6 +6,7 @@ import longtail
 
 PUBLIC = [
     "APLCXLNet",
+    "AttentionXML",
     "Bonsai",
     "Dataset",
     "DiSMEC",

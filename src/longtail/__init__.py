@@ -25,6 +25,7 @@ _HOME = {
     "RankNet": "longtail.compose.ranknet",
     "Taug": "longtail.compose.taug",
     "Ensemble": "longtail.compose.ensemble",
+    "AttentionXML": "longtail.neural.text.attentionxml",
     "APLCXLNet": "longtail.neural.text.aplc",
     "XGRank": "longtail.neural.text.xgrank",
     "load_model": "longtail.core.model",

@@ -23,8 +23,8 @@ from longtail.metrics import scorer
 from neural.text.tiny import planted_encoder
 
 # What makes a text model quick and certain on 90 short texts.
-SMALL: dict[str, Any] = {"length": 32, "epochs": 20, "batch_size": 16, "dropout": 0.0, "n_jobs": 1}
-FAST = {"learning_rate": 5e-3, "head_learning_rate": 0.02}
+SMALL: dict[str, Any] = {"length": 32, "epochs": 20, "batch_size": 16, "dropout": 0.0}
+FAST = {"n_jobs": 1, "learning_rate": 5e-3, "head_learning_rate": 0.02}
 # Constructor arguments that make an estimator quick on 90 points; what is not listed runs with its defaults.
 ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "parabel": lambda: {"max_leaf": 2},
@@ -32,6 +32,10 @@ ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "propensityrerank": lambda: {"base": longtail.DiSMEC(), "folds": 2},
     "ranknet": lambda: {"base": longtail.DiSMEC(), "folds": 2, "epochs": 2, "units": 4},
     "glas": lambda: {"width": 16, "epochs": 15, "batch_size": 16, "learning_rate": 0.05, "n_jobs": 1},
+    "attentionxml": lambda: SMALL | {
+        "hidden": 16, "widths": (16,), "word_width": 16, "learning_rate": 0.02, "epochs": 30, "word_dropout": 0.0,
+        "average_from": None,
+    },
     "aplcxlnet": lambda: SMALL | FAST | {"encoder": planted_encoder(), "width": 16, "hidden_learning_rate": 0.02},
     "xgrank": lambda: SMALL | FAST | {"encoder": planted_encoder()},
     "taug": lambda: {"base": longtail.DiSMEC(), "tau": 0.3},

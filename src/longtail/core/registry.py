@@ -25,6 +25,7 @@ _ESTIMATORS = {
     "taug": "longtail.compose.taug:Taug",
     "ensemble": "longtail.compose.ensemble:Ensemble",
     "glas": "longtail.neural.glas:GLaS",
+    "attentionxml": "longtail.neural.text.attentionxml:AttentionXML",
     "aplcxlnet": "longtail.neural.text.aplc:APLCXLNet",
     "xgrank": "longtail.neural.text.xgrank:XGRank",
     "textpipeline": "longtail.features.pipeline:TextPipeline",

@@ -1,0 +1,149 @@
+"""AttentionXML: a label's own attention over the words of a text, as an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.core.estimator import check_whole
+from longtail.core.state import State
+from longtail.errors import ParameterError
+from longtail.neural.plan import TrainingPlan, check_share
+from longtail.neural.snapshot import from_array, to_array
+from longtail.neural.text.attentionxml_network import AttentionNetwork
+from longtail.neural.text.label_head import log_odds
+from longtail.neural.text.model import TextModel
+from longtail.neural.text.network import TextNetwork
+from longtail.neural.text.tokens import Tokens
+from longtail.neural.text.vocabulary import WordTokeniser, word_vectors
+
+
+class AttentionXML(TextModel):
+    """Word vectors, a bidirectional LSTM, and for every label an attention of its own (You et al., NeurIPS 2019).
+
+    vectors: a file of pretrained word vectors (GloVe's text format, .gz, or .npz with `words` and `vectors`); None
+    begins with random ones of width `word_width`. vocabulary: words to know at most, the most frequent of the training
+    texts; others are left out. length: words of a text that are read.
+    hidden: of the LSTM, in each direction. widths: of the layers above the attention, which all labels share.
+    word_dropout, dropout: of the word vectors, and of the LSTM's states.
+    weighting: None, "pw", "pw-cb", "unbiased" or an object of `longtail.objectives`.
+    average_from: share of the epochs after which the weights are averaged (SWA). The others are those of `XGRank`.
+    On a CPU it runs in one thread.
+    """
+
+    loss = "bce"
+    # The steps of an LSTM are too small to be shared between CPU threads, and shared they would give other last digits.
+    n_jobs = 1
+
+    def __init__(
+        self,
+        *,
+        vectors: str | None = None,
+        word_width: int = 100,
+        vocabulary: int = 500_000,
+        length: int = 500,
+        hidden: int = 256,
+        widths: tuple[int, ...] = (256,),
+        word_dropout: float = 0.2,
+        dropout: float = 0.5,
+        weighting: Any = None,
+        epochs: int = 12,
+        batch_size: int = 64,
+        learning_rate: float = 1e-3,
+        schedule: str = "constant",
+        clip: float | None = 5.0,
+        average_from: float | None = 0.5,
+        validation: float = 0.0,
+        metric: str = "P@1",
+        patience: int = 3,
+        token_cache: str | None = None,
+        quantise: str = "none",
+        device: str = "auto",
+        precision: str = "auto",
+        random_state: int = 0,
+    ) -> None:
+        self.vectors = vectors
+        self.word_width = word_width
+        self.vocabulary = vocabulary
+        self.length = length
+        self.hidden = hidden
+        self.widths = widths
+        self.word_dropout = word_dropout
+        self.dropout = dropout
+        self.weighting = weighting
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.clip = clip
+        self.average_from = average_from
+        self.validation = validation
+        self.metric = metric
+        self.patience = patience
+        self.token_cache = token_cache
+        self.quantise = quantise
+        self.device = device
+        self.precision = precision
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name in ("word_width", "vocabulary", "hidden"):
+            check_whole(name, getattr(self, name), 1)
+        if not isinstance(self.widths, (tuple, list)):
+            raise ParameterError(f"widths is {self.widths!r}, but must be a list of layer widths; [] for none")
+        for width in self.widths:
+            check_whole("widths", width, 1)
+        check_share("word_dropout", self.word_dropout)
+        check_share("dropout", self.dropout)
+        if self.vectors is not None and not isinstance(self.vectors, str):
+            raise ParameterError(f"vectors is {self.vectors!r}, but must be the name of a file or None")
+
+    def _plan(self) -> TrainingPlan:
+        return TrainingPlan(
+            epochs=self.epochs, learning_rate=self.learning_rate, batch_size=self.batch_size, clip=self.clip,
+            schedule=self.schedule, average_from=self.average_from, patience=self.patience,
+            metric=self.metric if self.validation else None, precision=self.precision, device=self.device,
+            seed=self.random_state, n_jobs=self.n_jobs,
+        )  # fmt: skip
+
+    def _new_tokeniser(self, texts: Sequence[str]) -> WordTokeniser:
+        tokeniser = WordTokeniser.learn(texts, size=self.vocabulary, length=self.length)
+        rng = np.random.default_rng(self.random_state)
+        if self.vectors is None:
+            self._table = rng.normal(0, 0.1, (len(tokeniser.words) + 1, self.word_width)).astype(np.float32)
+        else:
+            self._table = word_vectors(self.vectors, tokeniser.words, rng)
+        return tokeniser
+
+    def _new_network(
+        self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device
+    ) -> TextNetwork:
+        prior = log_odds(np.bincount(Y.indices, minlength=Y.shape[1]), Y.shape[0])
+        network = self._made(torch.from_numpy(self._table), prior)
+        del self._table
+        network.objective = self._objective(Y, device)
+        return network
+
+    def _made(self, vectors: torch.Tensor, prior: torch.Tensor) -> AttentionNetwork:
+        return AttentionNetwork(
+            vectors, prior, hidden=self.hidden, widths=tuple(self.widths), word_dropout=self.word_dropout,
+            dropout=self.dropout,
+        )  # fmt: skip
+
+    def _tokeniser_from(self, state: State) -> WordTokeniser:
+        return WordTokeniser.from_state(state)
+
+    def _network_state(self) -> State:
+        return State(arrays={name: to_array(t) for name, t in self.network_.state_dict().items()})
+
+    def _network_from(self, state: State) -> TextNetwork:
+        weights = {name: from_array(array) for name, array in state.arrays.items()}
+        network = self._made(weights["words"], weights["bias"])
+        network.load_state_dict(weights)
+        return network

@@ -1,0 +1,130 @@
+"""Words and their pretrained vectors: what AttentionXML reads instead of an encoder's tokens."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.core.state import State, as_bytes, from_bytes
+from longtail.errors import DataError, ModelError
+from longtail.neural.text.tokens import Tokens, tokenised
+
+Floats = NDArray[np.float32]
+
+_WORD = re.compile(r"[^\W_]+")
+_CHARACTERS_A_WORD = 64  # a text is cut to this many characters a word before it is split
+_PAD = 0
+
+
+class WordTokeniser:
+    """Words in lower case as numbers, 1, 2, ... in the order of `words`; 0 pads. Words that are not among them are
+    left out. A text is cut to its first `length` known words."""
+
+    pad = _PAD
+
+    def __init__(self, words: list[str], *, length: int) -> None:
+        self.words, self.length = words, length
+        self.number = {word: i for i, word in enumerate(words, 1)}
+
+    @classmethod
+    def learn(cls, texts: Iterable[str], *, size: int, length: int) -> WordTokeniser:
+        """The most frequent words of these texts, at most `size`."""
+        counts: Counter[str] = Counter()
+        for row, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise DataError(f"text {row} is {type(text).__name__} ({str(text)[:40]!r}), but must be a string")
+            counts.update(_words(text, length))
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        return cls([word for word, _ in ranked[:size]], length=length)
+
+    def tokens(self, texts: Iterable[str], *, cache: str | None = None) -> Tokens:
+        described = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass")).hexdigest()
+        return tokenised(texts, self._encode, cache=cache, tokeniser=f"{described}{self.length}")
+
+    def pieces(self, text: str) -> tuple[list[int], list[tuple[int, int] | None]]:
+        """The numbers of a text's known words, and the characters that each stands for."""
+        found = [
+            (self.number[match.group().lower()], match.span())
+            for match in _WORD.finditer(text[: self.length * _CHARACTERS_A_WORD])
+            if match.group().lower() in self.number
+        ][: self.length]
+        return [i for i, _ in found], [span for _, span in found]
+
+    def _encode(self, texts: list[str]) -> list[list[int]]:
+        number = self.number
+        return [[number[w] for w in _words(text, self.length) if w in number][: self.length] for text in texts]
+
+    def state(self) -> State:
+        buffer, offsets = as_bytes(self.words)
+        return State({"length": self.length}, {"words": buffer, "offsets": offsets})
+
+    @classmethod
+    def from_state(cls, state: State) -> WordTokeniser:
+        return cls(from_bytes(state.arrays["words"], state.arrays["offsets"]), length=state.values["length"])
+
+
+def _words(text: str, length: int) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text[: length * _CHARACTERS_A_WORD])]
+
+
+def word_vectors(file: str, words: list[str], rng: np.random.Generator) -> Floats:
+    """(1 + words, width): row 0 is the pad's, zero; words that the file lacks get random vectors of the same size.
+
+    file: GloVe's text format (a word and its numbers a line; .gz too), word2vec's (the same with a first line of two
+    numbers), or .npz with `words` and `vectors`.
+    """
+    path = Path(file)
+    if not path.is_file():
+        raise ModelError(f"the file of word vectors {file} does not exist")
+    wanted = {word: i for i, word in enumerate(words, 1)}
+    found: dict[int, Floats] = {}
+    width = 0
+    for word, vector in _from_npz(path) if path.suffix == ".npz" else _from_text(path):
+        width = vector.size
+        if word in wanted:
+            found.setdefault(wanted[word], vector)
+    if not found:
+        raise ModelError(
+            f"{file} has vectors for none of the {len(words)} words of the texts; is it of another language?"
+        )
+    known = np.stack(list(found.values()))
+    table = rng.normal(0.0, float(known.std()), (len(words) + 1, width)).astype(np.float32)
+    table[list(found)] = known
+    table[_PAD] = 0
+    return table
+
+
+def _from_npz(path: Path) -> Iterator[tuple[str, Floats]]:
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            words, vectors = content["words"], content["vectors"].astype(np.float32)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(f"{path}: word vectors as .npz need the arrays words and vectors ({error})") from error
+    if vectors.ndim != 2 or words.shape != vectors.shape[:1]:
+        raise ModelError(f"{path}: {words.shape} words do not fit to vectors of shape {vectors.shape}")
+    yield from zip(words.tolist(), vectors, strict=True)
+
+
+def _from_text(path: Path) -> Iterator[tuple[str, Floats]]:
+    width = None
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            word, *values = line.rstrip().split(" ")
+            if number == 1 and len(values) == 1:
+                continue  # word2vec's: number of words and width
+            width = width or len(values)
+            try:
+                vector = np.array(values, np.float32)
+            except ValueError as error:
+                raise ModelError(f"{path}:{number}: {line[:60]!r} is not a word and its numbers") from error
+            if vector.size != width or width < 2:
+                raise ModelError(f"{path}:{number}: {vector.size} numbers, but the lines before have {width}")
+            yield word, vector
