@@ -11,6 +11,7 @@ from longtail.compose.blocks import ResidualBlocks
 from longtail.neural.rerank import RankedLists, RerankNetwork, RerankSettings, population_loss
 
 L, V, N, M = 12, 5, 20, 6
+ALL = np.arange(L, dtype=np.int32)
 
 
 def lists(seed=0):
@@ -48,8 +49,22 @@ def test_the_kernel_and_its_plain_twin_agree(n_blocks):
     labels, log_odds, _ = lists()
     arrays = weights(n_blocks)
     np.testing.assert_allclose(
-        ResidualBlocks(**arrays)(labels, log_odds), plain(arrays, labels, log_odds), rtol=1e-4, atol=1e-4
+        ResidualBlocks(ALL, **arrays)(labels, log_odds), plain(arrays, labels, log_odds), rtol=1e-4, atol=1e-4
     )
+
+
+def test_labels_that_the_network_has_not_met_keep_their_log_odds_and_are_not_seen():
+    labels, log_odds, _ = lists()
+    arrays = weights(2)
+    known = np.array([1, 4, 5, 11])
+    rows = np.full(L, -1, np.int32)
+    rows[known] = np.arange(known.size)
+    fewer = {name: array if name == "hidden_bias" else array[:, known] for name, array in arrays.items()}
+    found = ResidualBlocks(rows, **fewer)(labels, log_odds)
+    unknown = ~np.isin(labels, known)
+    np.testing.assert_array_equal(found[unknown], log_odds[unknown].astype(np.float32))
+    expected = plain(arrays, np.where(unknown, -1, labels), log_odds)
+    np.testing.assert_allclose(found[~unknown], expected[~unknown], rtol=1e-4, atol=1e-4)
 
 
 def settings(**changes):
@@ -79,7 +94,7 @@ def test_the_trained_network_is_what_predicts():
         added = made(torch.arange(N)).numpy()
     own = labels >= 0
     np.testing.assert_allclose(
-        (log_odds + added)[own], ResidualBlocks(**arrays)(labels, log_odds)[own], rtol=1e-4, atol=1e-4
+        (log_odds + added)[own], ResidualBlocks(ALL, **arrays)(labels, log_odds)[own], rtol=1e-4, atol=1e-4
     )
 
 

@@ -23,21 +23,31 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class ResidualBlocks:
-    """Weights of B blocks with V hidden units over L labels.
+    """Weights of B blocks with V hidden units over R of L labels.
 
-    `inward` (B, L, V): rows of W1 by label. `hidden_bias` (B, V). `outward` (B, L, V): rows of W2. `bias` (B, L).
+    `rows` (L,): the row of each label below, or -1 for a label that the network has not met: such labels keep their
+    log-odds and are not seen by hidden units. So its size is bounded by the data that it learned from, not by L.
+    `inward` (B, R, V): rows of W1. `hidden_bias` (B, V). `outward` (B, R, V): rows of W2. `bias` (B, R).
     """
 
+    rows: NDArray[np.int32]
     inward: Floats
     hidden_bias: Floats
     outward: Floats
     bias: Floats
 
     def __call__(self, labels: NDArray[np.int32], log_odds: NDArray[np.float64]) -> Floats:
-        """New log-odds of candidates (n, m; -1 pads, whose log-odds are not touched)."""
+        """New log-odds of candidates (n, m; -1 pads, and stays what it is)."""
         result = np.array(log_odds, dtype=np.float32, order="C")
-        _pass_through(labels, self.inward, self.hidden_bias, self.outward, self.bias, result)
+        places = np.where(labels >= 0, self.rows[labels], np.int32(-1))
+        _pass_through(places, self.inward, self.hidden_bias, self.outward, self.bias, result)
         return result
+
+    @classmethod
+    def none(cls, n_labels: int) -> ResidualBlocks:
+        """No blocks: log-odds stay what they are."""
+        wide, narrow = np.zeros((0, 0, 1), np.float32), np.zeros((0, 0), np.float32)
+        return cls(np.full(n_labels, -1, np.int32), wide, np.zeros((0, 1), np.float32), wide, narrow)
 
     def to_state(self) -> State:
         return State(arrays=dict(vars(self)))
@@ -48,24 +58,24 @@ class ResidualBlocks:
 
 
 @njit(cache=True, nogil=True)
-def _pass_through(labels, inward, hidden_bias, outward, bias, log_odds):
+def _pass_through(places, inward, hidden_bias, outward, bias, log_odds):
     n_blocks, n_units = hidden_bias.shape
     hidden = np.empty(n_units, np.float32)
-    for i in range(labels.shape[0]):
+    for i in range(places.shape[0]):
         for b in range(n_blocks):
             hidden[:] = hidden_bias[b]
-            for j in range(labels.shape[1]):
-                if labels[i, j] >= 0:
+            for j in range(places.shape[1]):
+                if places[i, j] >= 0:
                     active = np.float32(1) / (np.float32(1) + np.exp(-log_odds[i, j]))
-                    row = inward[b, labels[i, j]]
+                    row = inward[b, places[i, j]]
                     for v in range(n_units):
                         hidden[v] += active * row[v]
             for v in range(n_units):
                 hidden[v] = max(hidden[v], np.float32(0))
-            for j in range(labels.shape[1]):
-                if labels[i, j] >= 0:
-                    row = outward[b, labels[i, j]]
-                    change = bias[b, labels[i, j]]
+            for j in range(places.shape[1]):
+                if places[i, j] >= 0:
+                    row = outward[b, places[i, j]]
+                    change = bias[b, places[i, j]]
                     for v in range(n_units):
                         change += hidden[v] * row[v]
                     log_odds[i, j] += change

@@ -23,6 +23,7 @@ from longtail.errors import ParameterError
 from longtail.metrics import Matches
 
 COMBINATIONS = ("scores", "ranks")
+_CHUNK = 4096  # points that are united at a time
 
 
 class Ensemble(Wrapper):
@@ -154,10 +155,13 @@ class Ensemble(Wrapper):
 
     def _predict(self, X: Any, k: int) -> Predictions:
         found = [model.predict(X, k=max(k, min(self.candidates, self.n_labels_))) for model in self.models_]
-        united, vectors = _united(*self._values(found), len(found))
-        means = vectors @ self.weights_
-        scores = np.log(np.maximum(means, np.finfo(np.float64).tiny)) if self.combine == "scores" else means
-        return best_of(united, scores, k)
+        parts = []
+        for start in range(0, max(len(found[0]), 1), _CHUNK):
+            united, vectors = _united(*self._values([part[start : start + _CHUNK] for part in found]), len(found))
+            means = vectors @ self.weights_
+            scores = np.log(np.maximum(means, np.finfo(np.float64).tiny)) if self.combine == "scores" else means
+            parts.append(best_of(united, scores, k))
+        return Predictions.concatenate(parts)
 
     def _get_state(self) -> State:
         state = State({"n_calibrations": len(self.calibrations_)}, {"weights": self.weights_})

@@ -110,7 +110,7 @@ class RankNet(Reranker):
         size = max(round(_VALIDATION * order.size), 1)
         held, learning = unseen[np.sort(order[:size])], unseen[np.sort(order[size:])]
         frontier = Frontier.of(held, self.inverse_propensities_, self.max_precision_loss / 100)
-        self.blocks_, start = self._no_blocks(), frontier.height(held.log_odds)
+        self.blocks_, start = ResidualBlocks.none(self.n_labels_), frontier.height(held.log_odds)
         self.exponent_, self.validation_ = frontier.exponent(held.log_odds), {"start": start}
         if self.blocks == 0 or len(learning) == 0:
             return
@@ -121,16 +121,16 @@ class RankNet(Reranker):
         if trained > start:
             self.blocks_, self.exponent_ = blocks, frontier.exponent(changed)
 
-    def _no_blocks(self) -> ResidualBlocks:
-        wide, narrow = np.zeros((0, self.n_labels_, 1), np.float32), np.zeros((0, self.n_labels_), np.float32)
-        return ResidualBlocks(wide, np.zeros((0, 1), np.float32), wide, narrow)
-
     def _trained(self, learning: Candidates, frontier: Frontier, run: Run) -> ResidualBlocks:
         from longtail.neural.plan import TrainingPlan
         from longtail.neural.rerank import RankedLists, RerankSettings, train_blocks
 
-        lift = self.exponent_ * np.log(self.inverse_propensities_)
-        lists = RankedLists(learning.labels, learning.log_odds, learning.hits, lift, self.label_counts_)
+        known = np.unique(learning.labels[learning.labels >= 0])
+        rows = np.full(self.n_labels_, -1, np.int32)
+        rows[known] = np.arange(known.size)
+        places = np.where(learning.labels >= 0, rows[learning.labels], np.int32(-1))
+        lift = self.exponent_ * self._log_inverse[known]
+        lists = RankedLists(places, learning.log_odds, learning.hits, lift, self.label_counts_[known])
         settings = RerankSettings(
             blocks=self.blocks, units=self.units, balance=self.balance, margin=self.margin, negatives=self.negatives,
             anchor=self.anchor, dropout=self.dropout, shrink=self.shrink,
@@ -143,9 +143,9 @@ class RankNet(Reranker):
         held = frontier.held
 
         def validate(arrays: dict[str, Any]) -> dict[str, float]:
-            return {"PSP@1": frontier.height(ResidualBlocks(**arrays)(held.labels, held.log_odds))}
+            return {"PSP@1": frontier.height(ResidualBlocks(rows, **arrays)(held.labels, held.log_odds))}
 
-        return ResidualBlocks(**train_blocks(lists, settings, plan, validate=validate, run=run))
+        return ResidualBlocks(rows, **train_blocks(lists, settings, plan, validate=validate, run=run))
 
     def _predict(self, X: Any, k: int) -> Predictions:
         labels, log_odds = self._propose(X, k)

@@ -68,7 +68,7 @@ class Reranker(Wrapper):
     def _fit(self, X: Any, Y: sparse.csr_matrix, run: Run) -> None:
         self._open_checkpoint(run)
         self.base_, unseen = self._base_and_unseen(X, Y, run)
-        self.inverse_propensities_ = 1 / propensities_from(self.propensity, self.label_counts_, self.n_points_)
+        self._set_inverse(1 / propensities_from(self.propensity, self.label_counts_, self.n_points_))
         found, truth = unseen.predictions, Y[unseen.rows]
         hits = Matches.of(found, truth).hits
         proposed = found.labels >= 0
@@ -99,7 +99,10 @@ class Reranker(Wrapper):
 
     def _ranked(self, labels: NDArray[np.int32], log_odds: NDArray[Any], exponent: float, k: int) -> Predictions:
         """The k best by log(P / p^exponent)."""
-        return best_of(labels, log_quotient(labels, log_odds, np.log(self.inverse_propensities_), exponent), k)
+        return best_of(labels, log_quotient(labels, log_odds, self._log_inverse, exponent), k)
+
+    def _set_inverse(self, inverse: Floats) -> None:
+        self.inverse_propensities_, self._log_inverse = inverse, np.log(inverse)
 
     def _get_state(self) -> State:
         state = super()._get_state()
@@ -110,7 +113,7 @@ class Reranker(Wrapper):
     def _set_state(self, state: State) -> None:
         super()._set_state(state)
         self.calibration_ = Calibration.from_state(state.part("calibration"))
-        self.inverse_propensities_ = state.arrays["inverse_propensities"]
+        self._set_inverse(state.arrays["inverse_propensities"])
 
 
 def log_quotient(

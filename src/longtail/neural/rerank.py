@@ -24,8 +24,9 @@ Arrays = dict[str, NDArray[np.float32]]
 class RankedLists:
     """What is learned from: for n points m candidates each.
 
-    `labels` (n, m), -1 pads; `log_odds` (n, m); `hits` (n, m), which candidates are right. `lift` (L,): what is added
-    to the log-probability of each label when labels are ranked. `counts` (L,): training points of each label.
+    `labels` (n, m), numbered from 0 among those that occur, -1 pads; `log_odds` (n, m); `hits` (n, m), which candidates
+    are right. `lift`: what is added to the log-probability of each label when labels are ranked. `counts`: training
+    points of each label.
     """
 
     labels: NDArray[np.int32]
