@@ -153,11 +153,27 @@ def measure(name: str, data: dict[str, Any], arguments: argparse.Namespace) -> N
     for text in data["test"][0][:50]:
         model.predict([text], k=K)
     record["predict_one_ms"] = 1000 * _since(started) / 50
+    if arguments.cpu_points:
+        record["one_cpu_thread"] = on_one_thread(model, data["dev"], arguments.cpu_points)
     arguments.out.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(arguments.out / f"{name}{arguments.suffix}.npz", **arrays)
     (arguments.out / f"{name}{arguments.suffix}.json").write_text(json.dumps(record, indent=1))
     shown = ("fit_s", "epoch_s", "train_points_per_s", "train_tokens_per_s", "share_of_bf16_peak", "dev_P", "test_P")
     print(name, {key: record.get(key) for key in shown}, flush=True)
+
+
+def on_one_thread(model: Any, dev: tuple[list[str], sparse.csr_matrix], n_points: int) -> dict[str, Any]:
+    """Milliseconds a text on one CPU core, and what 8-bit weights cost in P@k."""
+    found = {}
+    settings = {"device": "cpu", "precision": "float32"} | ({"n_jobs": 1} if "n_jobs" in model.get_params() else {})
+    for quantise in ("none", "int8"):
+        model.set_params(quantise=quantise, **settings)
+        model.predict(dev[0][:4], k=K)
+        started = time.perf_counter()
+        labels = model.predict(dev[0][:n_points], k=K).labels
+        found[quantise] = {"ms": 1000 * (time.perf_counter() - started) / n_points}
+        found[quantise]["P"] = [precision(labels, dev[1][:n_points], k) for k in (1, 3, 5)]
+    return found
 
 
 def precision(labels: np.ndarray, Y: sparse.csr_matrix, k: int) -> float:
@@ -203,6 +219,7 @@ def main() -> None:
     parser.add_argument("--suffix", default="", help="added to the names of the files")
     parser.add_argument("--cache", default=".cache/tokens", help="where tokens are kept between configurations")
     parser.add_argument("--points", type=int, help="only the first so many points of each part")
+    parser.add_argument("--cpu-points", type=int, default=0, help="dev points to predict on one CPU core, and in 8 bits")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no configuration after this time")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--score", type=Path)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import longtail
-from longtail.app import bench, convert, demo, evaluate, info, predict, train
+from longtail.app import bench, convert, demo, evaluate, explain, info, predict, train
 from longtail.errors import LongtailError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.command()(train.train)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
+app.command()(explain.explain)
 app.command()(convert.convert)
 app.command()(info.info)
 app.command()(bench.bench)

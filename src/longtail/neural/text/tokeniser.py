@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ class EncoderTokeniser:
         """One more than the largest id."""
         return max(self.tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
-    def tokens(self, texts: Iterable[str], *, cache: str | None = None) -> Tokens:
+    def tokens(self, texts: Sequence[str], *, cache: str | None = None) -> Tokens:
         return tokenised(texts, self._encode, cache=cache, tokeniser=self._description())
 
     def name_tokens(self, names: Iterable[str]) -> Tokens:

@@ -57,13 +57,14 @@ class Tokens:
         return padded, filled | ((lengths == 0)[:, None] & (places == 0))
 
 
-def tokenised(texts: Iterable[str], encode: Encode, *, cache: str | None, tokeniser: str) -> Tokens:
+def tokenised(texts: Sequence[str], encode: Encode, *, cache: str | None, tokeniser: str) -> Tokens:
     """The tokens of all texts, a chunk at a time.
 
     cache: a folder; tokens are then written to a file there as they come and mapped, so that memory does not grow with
-    the corpus, and the same texts under the same tokeniser (a description of it) are read back the next time.
+    the corpus, and the same texts under the same tokeniser (a description of it) are read back the next time. A few
+    texts are not worth a file.
     """
-    if cache is None:
+    if cache is None or len(texts) < CHUNK:
         return Tokens.of(row for chunk in _chunks(texts) for row in encode(chunk))
     folder = Path(cache)
     try:

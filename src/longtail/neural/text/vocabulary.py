@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +44,7 @@ class WordTokeniser:
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls([word for word, _ in ranked[:size]], length=length)
 
-    def tokens(self, texts: Iterable[str], *, cache: str | None = None) -> Tokens:
+    def tokens(self, texts: Sequence[str], *, cache: str | None = None) -> Tokens:
         described = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass")).hexdigest()
         return tokenised(texts, self._encode, cache=cache, tokeniser=f"{described}{self.length}")
 

@@ -1,0 +1,40 @@
+"""longtail explain: what a text model looked at when it scored a label."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longtail.app import options
+
+
+def explain(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory.", show_default=False)],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="One text, in quotes.", show_default=False)],
+    label: Annotated[str, typer.Option("--label", metavar="NAME", help="A label's name, or its id.")] = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """Show how much each word of a text spoke for a label; without --label for the one that the model puts first."""
+    from longtail.app.console import print_json, print_table
+    from longtail.core.model import load_model
+    from longtail.errors import ParameterError
+
+    loaded = load_model(model)
+    if not hasattr(loaded, "explain"):
+        raise ParameterError(f"{model}: a {type(loaded).__name__} says nothing about words; text models do, e.g. XGRank")
+    names = loaded.label_names_
+    if label:
+        wanted = int(label) if names is None and label.isdecimal() else label
+    else:
+        wanted = int(loaded.predict([text], k=1).labels[0, 0])
+    found = loaded.explain(text, wanted)
+    shown = str(found.label) if names is None else names[found.label]
+    if as_json:
+        tokens = [{"token": t.token, "start": t.start, "end": t.end, "weight": t.weight} for t in found.tokens]
+        print_json({"label": shown, "score": found.score, "tokens": tokens})
+        return
+    ranked = sorted(found.tokens, key=lambda token: -abs(token.weight))[:20]
+    rows = [[token.token, f"{token.start}", f"{token.weight:+.3f}"] for token in ranked]
+    print_table(f"{shown}: score {found.score:.3f}", ["token", "at", "weight"], rows)
