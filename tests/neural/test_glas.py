@@ -124,10 +124,13 @@ def test_parameters_that_make_no_sense_are_refused(data, wrong):
         GLaS(**(SMALL | wrong)).fit(data.train.X, data.train.Y)
 
 
-def test_a_gpu_that_is_not_there_is_an_error(data, monkeypatch):
+def test_a_gpu_that_is_not_there_is_an_error_in_training_but_not_in_prediction(data, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ParameterError, match="no GPU here"):
         GLaS(**(SMALL | {"device": "cuda"})).fit(data.train.X, data.train.Y)
+    trained = GLaS(**SMALL).fit(data.train.X, data.train.Y)
+    expected = trained.predict(data.test.X).labels
+    np.testing.assert_array_equal(trained.set_params(device="cuda").predict(data.test.X).labels, expected)
 
 
 def test_a_loss_that_is_not_finite_is_an_error_that_names_the_step(data):

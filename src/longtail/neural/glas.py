@@ -23,7 +23,7 @@ from longtail.neural.batches import ShuffledRows
 from longtail.neural.device_csr import DeviceCsr
 from longtail.neural.embedding import EmbeddingClassifier, EmbeddingTraining
 from longtail.neural.mips import KINDS, LabelSearch
-from longtail.neural.placement import Placement, place, seeded, torch_threads
+from longtail.neural.placement import Placement, place, place_to_predict, seeded, torch_threads
 from longtail.neural.plan import TrainingPlan, check_share
 from longtail.neural.regularisers import REGULARISERS, CoOccurrence
 from longtail.neural.snapshot import to_array
@@ -229,7 +229,7 @@ class GLaS(Estimator):
         return np.concatenate(parts)
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
-        placement = place(self.device, self.precision)
+        placement = place_to_predict(self.device, self.precision)
         found = self._search.top(self._embedded(X, placement), k, device=placement.device, n_jobs=self.n_jobs)
         # Cosines become the scores that the loss was trained on.
         scale = float(self.network_.log_scale.detach().exp())

@@ -56,6 +56,11 @@ def place(device: str = "auto", precision: str = "auto") -> Placement:
     return Placement(torch.device(name), precision)
 
 
+def place_to_predict(device: str, precision: str) -> Placement:
+    """As `place`, but a model that was trained with device='cuda' predicts where there is no GPU, too."""
+    return place("auto" if device == "cuda" else device, precision)
+
+
 def _accelerator(device: str) -> Any:
     try:
         from accelerate import Accelerator, DistributedDataParallelKwargs
