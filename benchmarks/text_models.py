@@ -219,7 +219,9 @@ def main() -> None:
     parser.add_argument("--suffix", default="", help="added to the names of the files")
     parser.add_argument("--cache", default=".cache/tokens", help="where tokens are kept between configurations")
     parser.add_argument("--points", type=int, help="only the first so many points of each part")
-    parser.add_argument("--cpu-points", type=int, default=0, help="dev points to predict on one CPU core, and in 8 bits")
+    parser.add_argument(
+        "--cpu-points", type=int, default=0, help="dev points to predict on one CPU core, and in 8 bits"
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no configuration after this time")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--score", type=Path)

@@ -23,7 +23,7 @@ def explain(
 
     loaded = load_model(model)
     if not hasattr(loaded, "explain"):
-        raise ParameterError(f"{model}: a {type(loaded).__name__} says nothing about words; text models do, e.g. XGRank")
+        raise ParameterError(f"{model}: a {type(loaded).__name__} does not look at words; text models do, e.g. XGRank")
     names = loaded.label_names_
     if label:
         wanted = int(label) if names is None and label.isdecimal() else label

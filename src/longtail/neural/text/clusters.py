@@ -14,7 +14,8 @@ def token_features(tokens: Tokens) -> sparse.csr_matrix:
     """Texts as TF-IDF rows over their tokens: what labels are compared by."""
     n_columns = int(tokens.ids.max(initial=0)) + 1
     counts = sparse.csr_matrix(
-        (np.ones(tokens.ids.size, np.float32), np.asarray(tokens.ids), tokens.offsets), shape=(len(tokens), n_columns)
+        (np.ones(tokens.ids.size, np.float32), np.array(tokens.ids), np.array(tokens.offsets)),  # copies: sorted below
+        shape=(len(tokens), n_columns),
     )
     counts.sum_duplicates()
     found_in = np.bincount(counts.indices, minlength=n_columns)

@@ -1,0 +1,265 @@
+"""The text models on planted data: what they learn beyond the contract, what they say about words, what they refuse."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+import longtail
+from contract.planted import N_LABELS, WORDS_PER_LABEL, planted, word
+from longtail.app.cli import main
+from longtail.errors import ModelError, ParameterError
+from longtail.neural.losses import LOSSES, LabelWeights, Positives
+from longtail.neural.text.aplc_network import AdaptiveClusters
+from longtail.neural.text.clusters import label_clusters, points_of_clusters, token_features
+from longtail.neural.text.label_head import LabelHead
+from longtail.neural.text.quantise import Int8Linear, quantised
+from longtail.neural.text.tokens import Tokens
+from neural.text.tiny import planted_encoder, write_encoder, write_tokenizer
+
+TRAIN, TEST = planted(120), planted(40, seed=1)
+SMALL: dict[str, Any] = {"length": 32, "epochs": 20, "batch_size": 16, "dropout": 0.0}
+ENCODER: dict[str, Any] = SMALL | {"learning_rate": 5e-3, "head_learning_rate": 0.02, "n_jobs": 1}
+CLUSTERED: dict[str, Any] = {"clusters_above": 2, "cluster_size": 2, "n_retrieved": 2, "label_width": 8, "epochs": 60}
+WORDS: dict[str, Any] = SMALL | {
+    "hidden": 16, "widths": (16,), "word_width": 16, "learning_rate": 0.02, "epochs": 30, "word_dropout": 0.0,
+    "average_from": None,
+}  # fmt: skip
+
+
+def xgrank(**changes: Any) -> longtail.XGRank:
+    return longtail.XGRank(**ENCODER | {"encoder": planted_encoder()} | changes)
+
+
+def aplc(**changes: Any) -> longtail.APLCXLNet:
+    return longtail.APLCXLNet(
+        **ENCODER | {"encoder": planted_encoder(), "width": 16, "hidden_learning_rate": 0.02} | changes
+    )
+
+
+def attention(**changes: Any) -> longtail.AttentionXML:
+    return longtail.AttentionXML(**WORDS | changes)
+
+
+def share_found(model: Any, k: int = 2) -> float:
+    rows = model.predict(TEST.texts, k=k).labels
+    return float(np.mean([len(set(row) & set(true)) / len(true) for row, true in zip(rows, TEST.lists, strict=True)]))
+
+
+# --- what they learn -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("changes", [{"loss": "bce"}, {"pooling": "cls"}, CLUSTERED, CLUSTERED | {"loss": "bce"}])
+def test_xgrank_finds_the_labels_in_every_form(changes, tmp_path):
+    model = xgrank(**changes).fit(TRAIN.texts, TRAIN.Y, label_names=[f"w{3 * i:02d}" for i in range(N_LABELS)])
+    assert share_found(model) >= 0.95
+    model.save(tmp_path / "m")
+    loaded, before = longtail.load_model(tmp_path / "m").predict(TEST.texts, k=4), model.predict(TEST.texts, k=4)
+    np.testing.assert_array_equal(loaded.labels, before.labels)
+    np.testing.assert_array_equal(loaded.scores, before.scores)
+
+
+def test_a_prediction_is_padded_where_too_few_labels_are_retrieved():
+    model = xgrank(**CLUSTERED | {"n_retrieved": 1}).fit(TRAIN.texts, TRAIN.Y)
+    found = model.predict(TEST.texts, k=N_LABELS)
+    assert (found.labels[:, 2:] == -1).all()
+    assert (found.labels[:, 0] >= 0).all()
+
+
+@pytest.mark.parametrize("make", [xgrank, aplc, attention])
+def test_rare_labels_gain_by_a_weighting(make):
+    plain, weighted = (make(weighting=w, epochs=6).fit(TRAIN.texts, TRAIN.Y) for w in (None, "pw-cb"))
+    counts = np.bincount(TRAIN.Y.indices, minlength=N_LABELS)
+    rare = int(counts.argmin())
+
+    def mean_score(model: Any) -> float:
+        found = model.predict(TEST.texts, k=N_LABELS)
+        return float(np.mean(found.scores[found.labels == rare] - found.scores[:, 0]))
+
+    assert mean_score(weighted) > mean_score(plain)
+
+
+def test_validation_keeps_the_best_epoch():
+    model = xgrank(validation=0.2, epochs=6, metric="P@1").fit(TRAIN.texts, TRAIN.Y)
+    measured = [epoch["P@1"] for epoch in model.history_.epochs]
+    assert model.history_.best_epoch == int(np.argmax(measured))
+
+
+def test_they_work_inside_of_an_ensemble():
+    model = longtail.Ensemble(models=[attention(), xgrank(epochs=8)]).fit(TRAIN.texts, TRAIN.Y)
+    assert share_found(model) >= 0.95
+
+
+# --- parts that have an answer known by other means ------------------------------------------------------------------
+
+
+def test_label_clusters_keep_every_label_once_and_similar_ones_together():
+    tokens = Tokens.of([[label // 2, label // 2, 6 + label % 2] for label in range(6) for _ in range(4)])
+    Y = sparse.csr_matrix(np.eye(6, dtype=np.float32)[np.repeat(np.arange(6), 4)])
+    before = tokens.ids.copy()
+    members = label_clusters(token_features(tokens), Y, 2, seed=0)
+    np.testing.assert_array_equal(tokens.ids, before)
+    kept = members[members >= 0].tolist()
+    assert sorted(kept) == list(range(6))
+    assert members.shape[1] == 2
+    above = points_of_clusters(Y, members).toarray()
+    assert above.sum() == 24
+    for cluster, labels in enumerate(members.tolist()):
+        for label in labels:
+            assert label < 0 or above[4 * label, cluster] == 1
+
+
+def test_candidate_scores_are_those_of_all_labels():
+    torch.manual_seed(0)
+    names = torch.tensor([[0, 2], [1, -1], [-1, -1]])
+    head = LabelHead(6, torch.zeros(3), label_width=4, names=names, name_width=5)
+    h, words = torch.randn(2, 6), torch.randn(3, 5)
+    every = head(h, words)
+    candidates = torch.tensor([[2, 0], [1, 1]])
+    torch.testing.assert_close(head(h, words, candidates), every.gather(1, candidates))
+    of_names = torch.stack([(words[0] + words[2]) / 2, words[1], torch.zeros(5)])
+    expected = head.map(h) @ head.identity.T + head.name_map(h) @ of_names.T
+    torch.testing.assert_close(every, expected)
+
+
+def test_adaptive_clusters_give_the_loss_of_their_definition():
+    """Head with one node a tail; a tail counts only for points with a label in it."""
+    torch.manual_seed(0)
+    clusters = AdaptiveClusters(8, [2, 4], torch.zeros(7), torch.zeros(2))
+    h = torch.randn(3, 8)
+    targets = torch.tensor([[1, 0, 0, 1, 0, 0, 0], [0, 1, 0, 0, 0, 1, 1], [1, 0, 0, 0, 0, 0, 0]])
+    none = LabelWeights(None, np.ones(7), 3), LabelWeights(None, np.ones(2), 3)
+    found = clusters.loss(h, Positives.of(targets), LOSSES["bce"], *none)
+    bce = torch.nn.functional.binary_cross_entropy_with_logits
+    nodes = torch.stack([targets[:, 2:4].any(1), targets[:, 4:].any(1)], 1)
+    expected = bce(clusters.head(h), torch.cat([targets[:, :2], nodes], 1).float(), reduction="sum")
+    expected = expected + bce(clusters.tails[0](h[[0]]), targets[[0], 2:4].float(), reduction="sum")
+    expected = expected + bce(clusters.tails[1](h[[1]]), targets[[1], 4:].float(), reduction="sum")
+    torch.testing.assert_close(found, expected / 3)
+    probability = torch.sigmoid(clusters.head(h))
+    tail = probability[:, [2]] * torch.sigmoid(clusters.tails[0](h))
+    torch.testing.assert_close(clusters(h)[:, 2:4].exp(), tail)
+
+
+def test_eight_bit_layers_are_close_and_predictions_with_them_agree():
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(64, 32)
+    x = torch.randn(5, 3, 64)
+    exact = linear(x)
+    error = (quantised(torch.nn.Sequential(linear))(x) - exact).abs().max() / exact.abs().max()
+    assert 0 < error < 0.02
+    model = xgrank().fit(TRAIN.texts, TRAIN.Y)
+    plain = model.predict(TEST.texts, k=1).labels
+    small = model.set_params(quantise="int8")
+    assert (small.predict(TEST.texts, k=1).labels == plain).mean() >= 0.95
+    assert any(isinstance(module, Int8Linear) for module in small._quantised.modules())
+
+
+# --- what they looked at ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [xgrank, aplc, attention])
+def test_the_words_of_a_label_speak_for_it(make):
+    model = make().fit(TRAIN.texts, TRAIN.Y, label_names=[f"label {i}" for i in range(N_LABELS)])
+    right = 0
+    for label in range(N_LABELS):
+        other = (label + 3) % N_LABELS
+        own = [word(WORDS_PER_LABEL * label + j) for j in range(WORDS_PER_LABEL)]
+        text = " ".join([*own, *(word(WORDS_PER_LABEL * other + j) for j in range(WORDS_PER_LABEL))])
+        found = model.explain(text, f"label {label}")
+        assert found.label == label
+        assert sum(abs(token.weight) for token in found.tokens) == pytest.approx(1, abs=1e-5)
+        assert [text[token.start : token.end] for token in found.tokens] == text.split()
+        best = max(found.tokens, key=lambda token: token.weight)
+        right += best.token in own
+    assert right >= N_LABELS - 1
+
+
+def test_explain_refuses_labels_that_there_are_not():
+    model = attention(epochs=1).fit(TRAIN.texts, TRAIN.Y)
+    for label, message in ((N_LABELS, "has 6 labels"), (-1, "label"), ("x", "no label names")):
+        with pytest.raises(ParameterError, match=message):
+            model.explain("w00", label)
+
+
+def test_explain_on_the_command_line(tmp_path, monkeypatch, capsys):
+    names = [f"label {i}" for i in range(N_LABELS)]
+    attention().fit(TRAIN.texts, TRAIN.Y, label_names=names).save(tmp_path / "m")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["longtail", "explain", str(tmp_path / "m"), *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capsys.readouterr()
+        return int(stop.value.code or 0), captured.out, captured.err
+
+    code, out, _ = run("w06 w07 w08 w20", "--json")
+    assert code == 0
+    assert json.loads(out)["label"] == "label 2"
+    code, out, _ = run("w06 w00", "--label", "label 0")
+    assert code == 0
+    assert "label 0: score" in out
+    code, _, err = run("w06", "--label", "labl 0")
+    assert code == 2
+    assert 'did you mean "label 0"?' in err
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_encoders_that_cannot_be_used_are_refused(tmp_path):
+    good = Path(planted_encoder())
+
+    def copy(name: str) -> Path:
+        return Path(shutil.copytree(good, tmp_path / name))
+
+    def refused(folder: Path, error: type[Exception], message: str, **changes: Any) -> None:
+        with pytest.raises(error, match=message):
+            xgrank(encoder=str(folder), **changes).fit(TRAIN.texts, TRAIN.Y)
+
+    refused(tmp_path / "none", ModelError, "does not exist")
+    (tmp_path / "empty").mkdir()
+    refused(tmp_path / "empty", ModelError, r"no config\.json")
+    broken = copy("broken")
+    (broken / "model.safetensors").write_bytes(b"x" * 100)
+    refused(broken, ModelError, "cannot be loaded")
+    without = copy("without")
+    (without / "tokenizer.json").write_text("{}")
+    refused(without, ModelError, "no tokenizer that can be read")
+    foreign = copy("foreign")
+    write_tokenizer(foreign, [f"x{i}" for i in range(99)])
+    refused(foreign, ParameterError, "do not belong together")
+    refused(good, ParameterError, "set length=64", length=65)
+
+
+def test_weights_that_are_missing_are_noticed(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    folder = Path(write_encoder(tmp_path / "e"))
+    weights = load_file(folder / "model.safetensors")
+    del weights["encoder.layer.0.output.dense.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"lacks weights, e\.g\. 'encoder\.layer\.0\.output\.dense\.weight'"):
+        xgrank(encoder=str(folder)).fit(TRAIN.texts, TRAIN.Y)
+
+
+@pytest.mark.parametrize(
+    ("make", "changes"),
+    [
+        (xgrank, {"loss": "hinge"}), (xgrank, {"pooling": "max"}), (xgrank, {"dropout": 1.0}), (xgrank, {"length": 2}),
+        (xgrank, {"weighting": "unbiased"}), (xgrank, {"encoder": 5}), (xgrank, {"quantise": "int4"}),
+        (xgrank, {"token_cache": 5}), (xgrank, {"head_learning_rate": 0}), (aplc, {"cuts": (0.5, 0.3)}),
+        (aplc, {"cuts": 0.5}), (attention, {"widths": 5}), (attention, {"vectors": 5}), (attention, {"hidden": 0}),
+    ],
+)  # fmt: skip
+def test_parameters_that_make_no_sense_are_refused(make, changes):
+    with pytest.raises(ParameterError, match=next(iter(changes))):
+        make(**changes).fit(TRAIN.texts, TRAIN.Y)
