@@ -43,9 +43,11 @@ class EmbeddingClassifier(nn.Module):
 
     widths: of the layers, the last one is the dimension d of the space. (d,) is a linear map; (h, d) has one hidden
     layer of h units. Labels are unit vectors with one shared, trainable length (`scale`), as the other layers have.
+    offset: whether a trainable number is added to all scores. It changes no ranking, but losses that look at one label
+    at a time need it.
     """
 
-    def __init__(self, n_features: int, n_labels: int, widths: Sequence[int]) -> None:
+    def __init__(self, n_features: int, n_labels: int, widths: Sequence[int], *, offset: bool = False) -> None:
         super().__init__()
         # Only directions count in the end, so the size of these sets how fast Adam can turn them.
         self.features = nn.Parameter(torch.randn(n_features, widths[0]) / math.sqrt(widths[0]))
@@ -53,8 +55,7 @@ class EmbeddingClassifier(nn.Module):
         self.layers = nn.ModuleList(SharedLengthLinear(a, b) for a, b in pairwise(widths))
         self.labels = nn.Parameter(torch.randn(n_labels, widths[-1]) / math.sqrt(widths[-1]))
         self.log_scale = nn.Parameter(torch.tensor(math.log(_FIRST_SCALE)))
-        # Shared by all labels, so that it changes no ranking; losses that look at one label at a time need it.
-        self.offset = nn.Parameter(torch.tensor(-_FIRST_SCALE / 2))
+        self.offset = nn.Parameter(torch.tensor(-_FIRST_SCALE / 2)) if offset else None
 
     def forget_features(self, features: Tensor) -> None:
         """Features that training never sees get no weight, instead of the random one that they would keep."""
@@ -74,7 +75,8 @@ class EmbeddingClassifier(nn.Module):
         return F.normalize(self.labels if labels is None else self.labels[labels], dim=1)
 
     def scores(self, embedded: Tensor, labels: Tensor | None = None) -> Tensor:
-        return self.log_scale.exp() * (embedded @ self.label_vectors(labels).T) + self.offset
+        scores = (self.log_scale.exp() * embedded) @ self.label_vectors(labels).T
+        return scores if self.offset is None else scores + self.offset
 
 
 class EmbeddingTraining(nn.Module):

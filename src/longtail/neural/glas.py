@@ -158,8 +158,7 @@ class GLaS(Estimator):
             run.checkpoint.open(self._job())
         learning, held_out = self._split(X.shape[0])
         with seeded(self.random_state), torch_threads(self.n_jobs):
-            self.network_ = EmbeddingClassifier(X.shape[1], Y.shape[1], (*self.hidden, self.width))
-        self.network_.offset.requires_grad_(self.loss in _DECOMPOSABLE)  # the others do not change with it
+            self.network_ = self._new_network()
         training = self._training(X[learning], Y[learning], placement)
         batches = ShuffledRows(learning.size, self.batch_size, self.random_state)
         validate = self._validation(X[held_out], Y[held_out]) if held_out.size else None
@@ -168,6 +167,10 @@ class GLaS(Estimator):
         self._set_search(LabelSearch.build(
             self._label_vectors(), queries, kind=self.search, seed=self.random_state, n_jobs=self.n_jobs
         ))  # fmt: skip
+
+    def _new_network(self) -> EmbeddingClassifier:
+        widths = (*self.hidden, self.width)
+        return EmbeddingClassifier(self.n_features_in_, self.n_labels_, widths, offset=self.loss in _DECOMPOSABLE)
 
     def _training(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, placement: Placement) -> EmbeddingTraining:
         device = placement.device
@@ -232,8 +235,9 @@ class GLaS(Estimator):
         placement = place_to_predict(self.device, self.precision)
         found = self._search.top(self._embedded(X, placement), k, device=placement.device, n_jobs=self.n_jobs)
         # Cosines become the scores that the loss was trained on.
-        scale = float(self.network_.log_scale.detach().exp())
-        return Predictions(found.labels, found.scores * np.float32(scale) + np.float32(self.network_.offset.item()))
+        scores = found.scores * np.float32(self.network_.log_scale.exp().item())
+        offset = self.network_.offset
+        return Predictions(found.labels, scores if offset is None else scores + np.float32(offset.item()))
 
     def _get_state(self) -> State:
         weights = self.network_.state_dict()
@@ -245,7 +249,7 @@ class GLaS(Estimator):
     def _set_state(self, state: State) -> None:
         self._set_search(LabelSearch.from_state(state.part("search")))
         labels = self._search.vectors
-        self.network_ = EmbeddingClassifier(self.n_features_in_, labels.shape[0], (*self.hidden, self.width))
+        self.network_ = self._new_network()
         weights = {name: array for name, array in state.arrays.items() if not name.startswith("search/")}
         self.network_.load_state_dict(
             {name: torch.from_numpy(np.array(array)) for name, array in (weights | {"labels": labels}).items()}
