@@ -67,6 +67,18 @@ def test_xgrank_finds_the_labels_in_every_form(changes, tmp_path):
     np.testing.assert_array_equal(loaded.scores, before.scores)
 
 
+@pytest.mark.parametrize("above", [4, 2])
+def test_attentionxml_finds_the_labels_through_a_tree(above, tmp_path):
+    model = attention(clusters_above=above, cluster_size=2, beam=2).fit(TRAIN.texts, TRAIN.Y)
+    assert len(model.network_.levels) == (2 if above == 4 else 3)
+    assert share_found(model) >= 0.95
+    model.save(tmp_path / "m")
+    loaded, before = longtail.load_model(tmp_path / "m").predict(TEST.texts, k=4), model.predict(TEST.texts, k=4)
+    np.testing.assert_array_equal(loaded.labels, before.labels)
+    np.testing.assert_array_equal(loaded.scores, before.scores)
+    assert model.explain(f"{word(0)} {word(9)}", 0).tokens[0].token == word(0)
+
+
 def test_a_prediction_is_padded_where_too_few_labels_are_retrieved():
     model = xgrank(**CLUSTERED | {"n_retrieved": 1}).fit(TRAIN.texts, TRAIN.Y)
     found = model.predict(TEST.texts, k=N_LABELS)

@@ -20,7 +20,7 @@ from longtail.neural.text.aplc_network import AdaptiveClusters, ClustersNetwork
 from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.encoder_model import EncoderModel
 from longtail.neural.text.label_head import log_odds
-from longtail.neural.text.network import TextNetwork
+from longtail.neural.text.network import ScoringNetwork, TextNetwork
 from longtail.neural.text.tokens import Tokens
 
 
@@ -108,7 +108,7 @@ class APLCXLNet(EncoderModel):
 
     def _new_network(
         self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device
-    ) -> TextNetwork:
+    ) -> ScoringNetwork:
         counts = np.bincount(Y.indices, minlength=Y.shape[1])
         order = np.argsort(-counts, kind="stable")
         bounds = self._bounds(Y.shape[1])

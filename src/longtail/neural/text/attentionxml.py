@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from torch import nn
 
 from longtail.core.estimator import check_whole
+from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.errors import ParameterError
+from longtail.neural.device_csr import DeviceCsr
+from longtail.neural.placement import place, seeded, torch_threads
 from longtail.neural.plan import TrainingPlan, check_share
 from longtail.neural.snapshot import from_array, to_array
+from longtail.neural.text.attention_tree import AttentionTree, LevelTraining
 from longtail.neural.text.attentionxml_network import AttentionNetwork
+from longtail.neural.text.clusters import label_clusters, points_of_clusters, token_features
 from longtail.neural.text.label_head import log_odds
 from longtail.neural.text.model import TextModel
-from longtail.neural.text.network import TextNetwork
+from longtail.neural.text.network import TextNetwork, TextTraining, best_labels
 from longtail.neural.text.tokens import Tokens
 from longtail.neural.text.vocabulary import WordTokeniser, word_vectors
+from longtail.neural.trainer import Validate, train
 
 
 class AttentionXML(TextModel):
@@ -31,6 +39,9 @@ class AttentionXML(TextModel):
     texts; others are left out. length: words of a text that are read.
     hidden: of the LSTM, in each direction. widths: of the layers above the attention, which all labels share.
     word_dropout, dropout: of the word vectors, and of the LSTM's states.
+    clusters_above, cluster_size, beam: with more labels than this a label tree is built, `cluster_size` labels or nodes
+    below each node, until its top has at most `clusters_above` nodes. Each level has a network of its own, trained
+    after the one above on the children of the `beam` nodes that this finds best.
     weighting: None, "pw", "pw-cb", "unbiased" or an object of `longtail.objectives`.
     average_from: share of the epochs after which the weights are averaged (SWA). The others are those of `XGRank`.
     On a CPU it runs in one thread.
@@ -51,6 +62,9 @@ class AttentionXML(TextModel):
         widths: tuple[int, ...] = (256,),
         word_dropout: float = 0.2,
         dropout: float = 0.5,
+        clusters_above: int = 50_000,
+        cluster_size: int = 8,
+        beam: int = 160,
         weighting: Any = None,
         epochs: int = 12,
         batch_size: int = 64,
@@ -75,6 +89,9 @@ class AttentionXML(TextModel):
         self.widths = widths
         self.word_dropout = word_dropout
         self.dropout = dropout
+        self.clusters_above = clusters_above
+        self.cluster_size = cluster_size
+        self.beam = beam
         self.weighting = weighting
         self.epochs = epochs
         self.batch_size = batch_size
@@ -93,8 +110,9 @@ class AttentionXML(TextModel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name in ("word_width", "vocabulary", "hidden"):
+        for name in ("word_width", "vocabulary", "hidden", "clusters_above", "beam"):
             check_whole(name, getattr(self, name), 1)
+        check_whole("cluster_size", self.cluster_size, 2)
         if not isinstance(self.widths, (tuple, list)):
             raise ParameterError(f"widths is {self.widths!r}, but must be a list of layer widths; [] for none")
         for width in self.widths:
@@ -121,12 +139,69 @@ class AttentionXML(TextModel):
             self._table = word_vectors(self.vectors, tokeniser.words, rng)
         return tokeniser
 
+    def _train(
+        self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device,
+        validate: Validate | None, run: Run,
+    ) -> None:  # fmt: skip
+        if Y.shape[1] <= self.clusters_above:
+            super()._train(tokens, learning, Y, device, validate, run)
+        else:
+            self._train_tree(tokens, learning, Y, device, validate, run)
+        del self._table
+
+    def _train_tree(
+        self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device,
+        validate: Validate | None, run: Run,
+    ) -> None:  # fmt: skip
+        features = token_features(tokens)[learning]
+        tables: list[torch.Tensor] = []
+        labels_of_level = [Y]
+        while labels_of_level[0].shape[1] > self.clusters_above:
+            tables.insert(0, label_clusters(features, labels_of_level[0], self.cluster_size, seed=self.random_state))
+            labels_of_level.insert(0, points_of_clusters(labels_of_level[0], tables[0]))
+        texts = tokens.subset(learning)
+        levels: list[AttentionNetwork] = []
+        for level, targets in enumerate(labels_of_level):
+            with seeded(self.random_state + level), torch_threads(self.n_jobs):
+                network = self._new_network(tokens, learning, targets, device)
+            training: nn.Module = TextTraining(network, DeviceCsr(targets, device))
+            if level > 0:
+                nodes = self._candidates(texts, labels_of_level[level - 1]).to(device)
+                objective = self._objective(targets, device)
+                training = LevelTraining(
+                    network, tables[level - 1].to(device), nodes, DeviceCsr(targets, device), objective
+                )
+            levels.append(network)
+            self.network_ = AttentionTree(levels, tables[:level], self.beam).to(device)
+            own = run.part(f"level {level}")  # what is finished of a level is kept apart from the others
+            if own.checkpoint:
+                own.checkpoint.open(self._job() | {"level": level})
+            last = level == len(tables)
+            self.history_ = train(
+                training, self._batches(tokens, learning), self._plan() if last else replace(self._plan(), metric=None),
+                validate=validate if last else None, run=own,
+            )  # fmt: skip
+
+    def _candidates(self, texts: Tokens, noted: sparse.csr_matrix) -> torch.Tensor:
+        """(points, beam) nodes whose children a point is trained on: its noted ones, then the best others."""
+        placement = place(self.device, self.precision)
+        k = min(self.beam, noted.shape[1])
+        best = best_labels(
+            self.network_, texts, k, pad=self.tokeniser_.pad, batch_size=self.batch_size, placement=placement
+        ).labels
+        chosen = np.full((len(texts), k), -1, np.int64)
+        for row, found in enumerate(best):
+            own = noted.indices[noted.indptr[row] : noted.indptr[row + 1]]
+            others = found[(found >= 0) & ~np.isin(found, own)]
+            kept = np.concatenate([own, others])[:k]
+            chosen[row, : kept.size] = kept
+        return torch.from_numpy(chosen)
+
     def _new_network(
         self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device
-    ) -> TextNetwork:
+    ) -> AttentionNetwork:
         prior = log_odds(np.bincount(Y.indices, minlength=Y.shape[1]), Y.shape[0])
         network = self._made(torch.from_numpy(self._table), prior)
-        del self._table
         network.objective = self._objective(Y, device)
         return network
 
@@ -140,10 +215,22 @@ class AttentionXML(TextModel):
         return WordTokeniser.from_state(state)
 
     def _network_state(self) -> State:
-        return State(arrays={name: to_array(t) for name, t in self.network_.state_dict().items()})
+        network = self.network_
+        state = State(arrays={name: to_array(t) for name, t in network.state_dict().items()})
+        if isinstance(network, AttentionTree):
+            state.values["levels"] = len(network.levels)
+            state.arrays |= {f"children.{j}": to_array(network.members(j)) for j in range(network.n_tables)}
+        return state
 
     def _network_from(self, state: State) -> TextNetwork:
-        weights = {name: from_array(array) for name, array in state.arrays.items()}
-        network = self._made(weights["words"], weights["bias"])
+        weights = {name: from_array(a) for name, a in state.arrays.items() if not name.startswith("children.")}
+        network: TextNetwork
+        if "levels" in state.values:
+            starts = [f"levels.{j}." for j in range(state.values["levels"])]
+            levels = [self._made(weights[f"{start}words"], weights[f"{start}bias"]) for start in starts]
+            tables = [from_array(state.arrays[f"children.{j}"]) for j in range(len(levels) - 1)]
+            network = AttentionTree(levels, tables, self.beam)
+        else:
+            network = self._made(weights["words"], weights["bias"])
         network.load_state_dict(weights)
         return network

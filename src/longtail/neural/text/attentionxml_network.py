@@ -13,13 +13,13 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from longtail.neural.device_csr import Rows
 from longtail.neural.plan import TrainingPlan
 from longtail.neural.text.batches import Batch
-from longtail.neural.text.network import Objective, TextNetwork
+from longtail.neural.text.network import Objective, ScoringNetwork
 
 Tensor = torch.Tensor
 _WEIGHTS_AT_ONCE = 2**26  # attention weights (points x labels x words) of a prediction that are held at a time
 
 
-class AttentionNetwork(TextNetwork):
+class AttentionNetwork(ScoringNetwork):
     """You et al. (NeurIPS 2019), section 3.2: attention weights of label l over the words, softmax(H u_l); their mean
     of H, through layers that all labels share, is the label's score."""
 
@@ -57,12 +57,12 @@ class AttentionNetwork(TextNetwork):
             states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=mask.shape[1])
         return states
 
-    def attended(self, states: Tensor, mask: Tensor, labels: slice) -> Tensor:
-        """Attention weights (n, labels, T)."""
+    def attended(self, states: Tensor, mask: Tensor, labels: slice | Tensor) -> Tensor:
+        """Attention weights (n, labels, T) of some labels, or of candidates (n, C) of each point."""
         weights = torch.matmul(self.attention[labels], states.transpose(1, 2))  # (n, labels, T)
         return weights.masked_fill(~mask[:, None], -torch.inf).softmax(2)
 
-    def of_states(self, states: Tensor, mask: Tensor, labels: slice) -> Tensor:
+    def of_states(self, states: Tensor, mask: Tensor, labels: slice | Tensor) -> Tensor:
         """Scores (n, labels)."""
         x = torch.matmul(self.attended(states, mask, labels).to(states.dtype), states)  # (n, labels, 2 hidden)
         for layer in self.layers:
@@ -70,14 +70,22 @@ class AttentionNetwork(TextNetwork):
         scores: Tensor = self.last(x)[:, :, 0].float() + self.bias[labels]
         return scores
 
+    def read(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The states of a batch's words and which of them are words."""
+        mask = _mask_of(batch)
+        vectors = F.dropout(F.embedding(batch["tokens"], self.words), self.word_dropout, self.training)
+        return F.dropout(self.states(vectors, mask), self.dropout, self.training), mask
+
+    def scores_of(self, batch: Batch, candidates: Tensor) -> Tensor:
+        """The scores (n, C) of the candidates of each point."""
+        return self.of_states(*self.read(batch), candidates)
+
     def scores(self, batch: Batch) -> Tensor:
-        tokens, mask = batch["tokens"], _mask_of(batch)
-        vectors = F.dropout(F.embedding(tokens, self.words), self.word_dropout, self.training)
-        states = F.dropout(self.states(vectors, mask), self.dropout, self.training)
+        states, mask = self.read(batch)
         n_labels = self.bias.shape[0]
         if self.training:
             return self.of_states(states, mask, slice(0, n_labels))
-        step = max(_WEIGHTS_AT_ONCE // tokens.numel(), 1)
+        step = max(_WEIGHTS_AT_ONCE // mask.numel(), 1)
         return torch.cat([self.of_states(states, mask, slice(i, i + step)) for i in range(0, n_labels, step)], 1)
 
     def training_loss(self, batch: Batch, y: Rows) -> Tensor:
@@ -87,8 +95,7 @@ class AttentionNetwork(TextNetwork):
     def token_weights(self, batch: Batch, label: int) -> tuple[float, Tensor]:
         """The label's own attention weights."""
         with torch.no_grad():
-            mask = _mask_of(batch)
-            states = self.states(F.embedding(batch["tokens"], self.words), mask)
+            states, mask = self.read(batch)
             one = slice(label, label + 1)
             return float(self.of_states(states, mask, one)[0, 0]), self.attended(states, mask, one)[0, 0]
 

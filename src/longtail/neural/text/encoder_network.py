@@ -12,13 +12,13 @@ from longtail.neural.plan import TrainingPlan
 from longtail.neural.text.batches import Batch
 from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.label_head import LabelHead
-from longtail.neural.text.network import TextNetwork
+from longtail.neural.text.network import ScoringNetwork
 
 Tensor = torch.Tensor
 _STEPS = 32  # of the path along which gradients are added up
 
 
-class EncoderNetwork(TextNetwork):
+class EncoderNetwork(ScoringNetwork):
     """An encoder below something that scores labels; the encoder has a learning rate of its own."""
 
     def __init__(self, encoder: TextEncoder, *, pad: int, dropout: float, head_learning_rate: float) -> None:

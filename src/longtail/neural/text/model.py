@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from torch import nn
 
 from longtail.core import codec, registry
 from longtail.core.estimator import Estimator, check_choice, check_whole
@@ -26,10 +25,10 @@ from longtail.neural.losses import LabelWeights
 from longtail.neural.placement import place, seeded, torch_threads
 from longtail.neural.plan import TrainingPlan, check_share
 from longtail.neural.text.batches import LengthBuckets, padded_batch
-from longtail.neural.text.network import Objective, TextNetwork, TextTraining, best_labels
+from longtail.neural.text.network import Objective, ScoringNetwork, TextNetwork, TextTraining, best_labels
 from longtail.neural.text.quantise import quantised
 from longtail.neural.text.tokens import Tokens
-from longtail.neural.trainer import History, train
+from longtail.neural.trainer import History, Validate, train
 from longtail.objectives import resolve_weighting
 
 # Parameters that may differ when an unfinished training goes on: where it runs, and what helps after a bad step.
@@ -103,7 +102,7 @@ class TextModel(Estimator):
     @abstractmethod
     def _new_network(
         self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device
-    ) -> TextNetwork:
+    ) -> ScoringNetwork:
         """For the training points `learning` of these texts, with labels Y; whatever is random in it is seeded."""
 
     def _check_parameters(self) -> None:
@@ -129,12 +128,24 @@ class TextModel(Estimator):
         self.tokeniser_ = self._new_tokeniser(X)
         tokens = self.tokeniser_.tokens(X, cache=self.token_cache)
         learning, held_out = self._split(len(tokens))
-        with seeded(self.random_state), torch_threads(self.n_jobs):
-            self.network_ = self._new_network(tokens, learning, Y[learning], placement.device)
-        training = TextTraining(self.network_, DeviceCsr(Y[learning], placement.device))
-        batches = LengthBuckets(tokens, learning, self.batch_size, pad=self.tokeniser_.pad, seed=self.random_state)
         validate = self._validation(X, Y, held_out) if held_out.size else None
-        self.history_: History = train(training, batches, self._plan(), validate=validate, run=run)
+        self._train(tokens, learning, Y[learning], placement.device, validate, run)
+
+    def _train(
+        self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device,
+        validate: Validate | None, run: Run,
+    ) -> None:  # fmt: skip
+        """Train on the points `learning` of these texts, whose labels are Y."""
+        with seeded(self.random_state), torch_threads(self.n_jobs):
+            network = self._new_network(tokens, learning, Y, device)
+        self.network_ = network
+        training = TextTraining(network, DeviceCsr(Y, device))
+        self.history_: History = train(
+            training, self._batches(tokens, learning), self._plan(), validate=validate, run=run
+        )
+
+    def _batches(self, tokens: Tokens, learning: NDArray[np.intp]) -> LengthBuckets:
+        return LengthBuckets(tokens, learning, self.batch_size, pad=self.tokeniser_.pad, seed=self.random_state)
 
     def _objective(self, Y: sparse.csr_matrix, device: torch.device) -> Objective:
         counts = np.bincount(Y.indices, minlength=Y.shape[1])
@@ -145,9 +156,7 @@ class TextModel(Estimator):
         held_out = np.sort(order[: min(round(self.validation * n_points), n_points - 1)])
         return np.sort(order[held_out.size :]), held_out
 
-    def _validation(
-        self, X: Sequence[str], Y: sparse.csr_matrix, held_out: NDArray[np.intp]
-    ) -> Callable[[nn.Module], dict[str, float]]:
+    def _validation(self, X: Sequence[str], Y: sparse.csr_matrix, held_out: NDArray[np.intp]) -> Validate:
         score = _scorer(self.metric)
         texts, labels = [X[i] for i in held_out], Y[held_out]
         return lambda module: {self.metric: 100 * score(self, texts, labels)}

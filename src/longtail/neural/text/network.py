@@ -37,7 +37,19 @@ class Objective:
 
 
 class TextNetwork(nn.Module, ABC):
-    """A batch is {"tokens" (n, T), "mask" (n, T) if anything is padded, "points" (n,)}."""
+    """A batch is {"tokens" (n, T), "mask" (n, T) if anything is padded, "points" (n,) while training}."""
+
+    @abstractmethod
+    def top(self, batch: Batch, k: int) -> tuple[Tensor, Tensor]:
+        """At most k best labels of each point and their scores, (n, k) both; -inf where there is no label."""
+
+    @abstractmethod
+    def token_weights(self, batch: Batch, label: int) -> tuple[float, Tensor]:
+        """For a batch of one text the label's score, and how much each token (T,) spoke for it."""
+
+
+class ScoringNetwork(TextNetwork):
+    """A network that is trained as a whole and can score every label."""
 
     @abstractmethod
     def training_loss(self, batch: Batch, y: Rows) -> Tensor:
@@ -48,19 +60,14 @@ class TextNetwork(nn.Module, ABC):
         """The scores of all labels, (n, L)."""
 
     def top(self, batch: Batch, k: int) -> tuple[Tensor, Tensor]:
-        """The k best labels of each point and their scores, (n, k) both."""
         best = self.scores(batch).topk(k)
         return best.indices, best.values
-
-    @abstractmethod
-    def token_weights(self, batch: Batch, label: int) -> tuple[float, Tensor]:
-        """For a batch of one text the label's score, and how much each token (T,) spoke for it."""
 
 
 class TextTraining(nn.Module):
     """A network with the labels of the training points on the device: what the trainer is handed."""
 
-    def __init__(self, network: TextNetwork, Y: DeviceCsr) -> None:
+    def __init__(self, network: ScoringNetwork, Y: DeviceCsr) -> None:
         super().__init__()
         self.network, self.Y = network, Y
 

@@ -31,7 +31,7 @@ class Tokens:
     offsets: NDArray[np.int64]
 
     @classmethod
-    def of(cls, lists: Iterable[Sequence[int]]) -> Tokens:
+    def of(cls, lists: Iterable[Sequence[int] | Ints]) -> Tokens:
         rows = [np.asarray(row, np.int32) for row in lists]
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([row.size for row in rows], out=offsets[1:])
@@ -43,6 +43,9 @@ class Tokens:
     @property
     def lengths(self) -> NDArray[np.int64]:
         return np.diff(self.offsets)
+
+    def subset(self, texts: NDArray[np.intp]) -> Tokens:
+        return Tokens.of(self.ids[self.offsets[i] : self.offsets[i + 1]] for i in texts)
 
     def padded(self, texts: NDArray[np.intp], pad: int) -> tuple[Ints, NDArray[np.bool_]]:
         """Some texts as (n, longest) int32, and where they hold tokens; a text without tokens is one pad, unmasked,

@@ -18,7 +18,7 @@ from longtail.neural.text.clusters import label_clusters, points_of_clusters, to
 from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.encoder_model import EncoderModel
 from longtail.neural.text.label_head import LabelHead, log_odds, name_table
-from longtail.neural.text.network import TextNetwork
+from longtail.neural.text.network import ScoringNetwork, TextNetwork
 from longtail.neural.text.tokens import Tokens
 from longtail.neural.text.xgrank_network import ClusterNetwork, FlatNetwork
 
@@ -116,7 +116,7 @@ class XGRank(EncoderModel):
 
     def _new_network(
         self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device
-    ) -> TextNetwork:
+    ) -> ScoringNetwork:
         encoder = self._take_encoder()
         named = self.label_text and self.label_names_ is not None
         names = name_table(self.tokeniser_.name_tokens(self.label_names_)) if named else None

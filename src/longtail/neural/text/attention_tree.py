@@ -1,0 +1,87 @@
+"""AttentionXML for very many labels: a network for each level of a label tree, each over the best nodes above it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from longtail.neural.device_csr import DeviceCsr
+from longtail.neural.losses import Positives
+from longtail.neural.plan import TrainingPlan
+from longtail.neural.text.attentionxml_network import AttentionNetwork
+from longtail.neural.text.batches import Batch
+from longtail.neural.text.network import Objective, TextNetwork
+
+Tensor = torch.Tensor
+_OUT = -1e4  # the score of what is no candidate: none to the loss, and finite
+
+
+class AttentionTree(TextNetwork):
+    """`levels[0]` scores the nodes at the top; `members[j]` (nodes, most) are the children of the nodes of level j, -1
+    pads, and `levels[j + 1]` scores those of the best `beam` nodes. A label's score is the log-probability of its path.
+    """
+
+    def __init__(self, levels: list[AttentionNetwork], members: list[Tensor], beam: int) -> None:
+        super().__init__()
+        self.levels = nn.ModuleList(levels)
+        self.beam = beam
+        self.n_tables = len(members)
+        for j, table in enumerate(members):
+            self.register_buffer(f"members_{j}", table, persistent=False)
+
+    def members(self, level: int) -> Tensor:
+        found: Tensor = getattr(self, f"members_{level}")
+        return found
+
+    def top(self, batch: Batch, k: int) -> tuple[Tensor, Tensor]:
+        return self.top_of_level(batch, len(self.levels) - 1, k)
+
+    def top_of_level(self, batch: Batch, level: int, k: int) -> tuple[Tensor, Tensor]:
+        """The at most k best nodes of a level, or labels of the last one, with their log-probabilities."""
+        network: Any = self.levels[level]
+        if level == 0:
+            best = F.logsigmoid(network.scores(batch)).topk(min(k, network.bias.shape[0]))
+            return best.indices, best.values
+        nodes, above = self.top_of_level(batch, level - 1, self.beam)
+        table = self.members(level - 1)
+        candidates, present = children_of(table, nodes)
+        scores = F.logsigmoid(network.scores_of(batch, candidates)) + above.repeat_interleave(table.shape[1], 1)
+        best = scores.masked_fill(~present, -torch.inf).topk(min(k, scores.shape[1]))
+        return candidates.gather(1, best.indices), best.values
+
+    def token_weights(self, batch: Batch, label: int) -> tuple[float, Tensor]:
+        last: Any = self.levels[-1]
+        found: tuple[float, Tensor] = last.token_weights(batch, label)
+        return found
+
+
+def children_of(members: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """(n, C) the children of nodes (n, K), -1 for none, and which of them there are."""
+    children = members[nodes.clamp(min=0)].masked_fill((nodes < 0)[:, :, None], -1).flatten(1)
+    return children.clamp(min=0), children >= 0
+
+
+class LevelTraining(nn.Module):
+    """One network of the tree with its candidates: the children of `nodes` (points, beam), -1 pads, of each point."""
+
+    def __init__(
+        self, network: AttentionNetwork, members: Tensor, nodes: Tensor, Y: DeviceCsr, objective: Objective
+    ) -> None:
+        super().__init__()
+        self.network, self.members, self.nodes, self.Y, self.objective = network, members, nodes, Y, objective
+
+    def parameter_groups(self, plan: TrainingPlan) -> list[dict[str, Any]]:
+        return self.network.parameter_groups(plan)
+
+    def training_step(self, batch: Batch) -> Tensor:
+        y = self.Y.rows(batch["points"])
+        candidates, present = children_of(self.members, self.nodes[batch["points"]])
+        scores = self.network.scores_of(batch, candidates).masked_fill(~present, _OUT)
+        n, width = scores.shape[0], self.Y.shape[1]
+        keys = torch.arange(n, device=scores.device)[:, None] * width + candidates
+        noted = torch.isin(keys, y.row_of_each * width + y.columns.long()) & present
+        positives = Positives.of(noted)
+        return self.objective.loss(scores, positives, *self.objective.weights.of(candidates[positives]))
