@@ -1,7 +1,7 @@
 """Text models on EURLEX57K full text: predictions, times and rates of named configurations.
 
     python benchmarks/text_models.py --data FOLDER --encoder FOLDER [--vectors FILE] --only NAME ... --out FOLDER
-    python benchmarks/text_models.py --data FOLDER --score FOLDER
+    python benchmarks/text_models.py --data FOLDER --score FOLDER [--together NAME ...] [--json FILE]
 
 FOLDER of --data holds train, dev and test .jsonl.xz (`text`, `labels`) and labels.json.xz or names.json (id -> name).
 The first command trains and writes NAME.npz (label_ids; labels and scores of the 20 best labels of the dev and test
@@ -49,6 +49,9 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "aplc-pw-cb": ("aplcxlnet", APLC | {"weighting": "pw-cb"}),
 }
 USES_VECTORS = ("attentionxml",)
+# For ensembles; on TF-IDF features, so it needs Numba and no GPU.
+LINEAR = {"dismec-pw-cb": {"weighting": "pw-cb"}}
+TFIDF = {"min_df": 3, "max_df": 0.5, "sublinear_tf": True, "token_pattern": r"(?u)\b[^\W_][\w\-]*\b"}
 
 
 class Notes:
@@ -108,6 +111,19 @@ def _value(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
+
+
+def linear(name: str, data: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Predictions of DiSMEC on TF-IDF features, in the same form."""
+    from longtail import DiSMEC, TextFeatures, TextPipeline
+
+    model = TextPipeline(model=DiSMEC(**LINEAR[name]), features=TextFeatures(**TFIDF)).fit(*data["train"])
+    arrays: dict[str, Any] = {"label_ids": np.array(data["ids"])}
+    for part in ("dev", "test"):
+        found = model.predict(data[part][0], k=K)
+        arrays |= {f"{part}_labels": found.labels, f"{part}_scores": found.scores}
+        print(name, part, [precision(found.labels, data[part][1], k) for k in (1, 3, 5)], flush=True)
+    np.savez_compressed(arguments.out / f"{name}.npz", **arrays)
 
 
 def floating_operations(model: Any, lengths: np.ndarray) -> float | None:
@@ -188,25 +204,59 @@ def _since(started: float) -> float:
     return time.perf_counter() - started
 
 
-def score(folder: Path, parts: dict[str, Any]) -> None:
-    """Metrics of all that was written, with the labels of train and test as columns."""
-    from longtail import Predictions, PropensityModel
+def score(arguments: argparse.Namespace, parts: dict[str, Any]) -> None:
+    """Metrics of all that was written, and of those named by --together: the mean of their probabilities, which are
+    calibrated on the dev points."""
+    ids = sorted({label for rows in parts.values() for row in rows[1] for label in row})
+    column = {label: i for i, label in enumerate(ids)}
+    Y = {part: indicator(labels, column) for part, (_, labels) in parts.items()}
+    written = {file.stem: ranked(file, column) for file in sorted(arguments.score.glob("*.npz"))}
+    table = []
+    for part in ("dev", "test"):
+        found = {name: predictions[part] for name, predictions in written.items()}
+        if arguments.together:
+            found[" + ".join(arguments.together)] = together([written[n] for n in arguments.together], part, Y["dev"])
+        for name, predictions in found.items():
+            table.append({"configuration": name, "part": part, **metrics_of(predictions, Y[part], Y["train"])})
+            print(f"{name:28} {part:5}", {key: value for key, value in table[-1].items() if "@" in key}, flush=True)
+    if arguments.json:
+        runs = [json.loads(file.read_text()) for file in sorted(arguments.score.glob("*.json"))]
+        arguments.json.write_text(json.dumps({"metrics": table, "runs": runs}, indent=1))
+
+
+def ranked(file: Path, column: dict[str, int]) -> dict[str, Any]:
+    """The predictions of a file, with the columns of all parts."""
+    from longtail import Predictions
+
+    saved = np.load(file)
+    where = np.array([column[i] for i in saved["label_ids"].tolist()], np.int32)
+    return {part: Predictions(where[saved[f"{part}_labels"]], saved[f"{part}_scores"]) for part in ("dev", "test")}
+
+
+def together(models: list[dict[str, Any]], part: str, Y_dev: sparse.csr_matrix) -> Any:
+    from longtail import Predictions
+    from longtail.compose.calibration import Calibration
+
+    total = 0
+    for predictions in models:
+        dev = predictions["dev"]
+        rows = np.repeat(np.arange(len(dev)), dev.k)
+        hits = np.asarray(Y_dev[rows, dev.labels.ravel()]).ravel() > 0
+        log_odds = Calibration.fit(dev.scores.ravel(), hits)(predictions[part].scores)
+        probability = Predictions(predictions[part].labels, log_odds).to_csr(Y_dev.shape[1]).astype(np.float64)
+        probability.data = 1 / (1 + np.exp(-probability.data))
+        total = total + probability
+    return Predictions.from_csr(total, 5)
+
+
+def metrics_of(predictions: Any, Y: sparse.csr_matrix, Y_train: sparse.csr_matrix) -> dict[str, float]:
+    from longtail import PropensityModel
     from longtail.metrics import evaluate
 
-    labels = parts["train"][1]
-    for file in sorted(folder.glob("*.npz")):
-        saved = np.load(file)
-        for part in ("dev", "test"):
-            ids = sorted({label for row in [*labels, *parts[part][1]] for label in row})
-            column = {label: i for i, label in enumerate(ids)}
-            Y_train, Y = indicator(labels, column), indicator(parts[part][1], column)
-            where = np.array([column[i] for i in saved["label_ids"].tolist()], np.int32)
-            found = Predictions(where[saved[f"{part}_labels"]], saved[f"{part}_scores"])
-            counts = np.bincount(Y_train.indices, minlength=len(ids))
-            inverse = PropensityModel().inverse(counts, Y_train.shape[0])
-            metrics = evaluate(found, Y, inverse_propensities=inverse, ks=(1, 3, 5))
-            kept = {key: round(value, 2) for key, value in metrics.items() if key.startswith(("P@", "PSP@", "nDCG@"))}
-            print(f"{file.stem:28} {part:5}", kept)
+    counts = np.bincount(Y_train.indices, minlength=Y.shape[1])
+    inverse = PropensityModel().inverse(counts, Y_train.shape[0])
+    metrics = evaluate(predictions, Y, inverse_propensities=inverse, ks=(1, 3, 5))
+    return {key: round(value, 2) for key, value in metrics.items() if key.startswith(("P@", "PSP@", "nDCG@"))}
 
 
 def main() -> None:
@@ -214,7 +264,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--encoder")
     parser.add_argument("--vectors")
-    parser.add_argument("--only", nargs="+", choices=CONFIGURATIONS, default=list(CONFIGURATIONS))
+    parser.add_argument("--only", nargs="+", choices=[*CONFIGURATIONS, *LINEAR], default=list(CONFIGURATIONS))
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="parameters for all configurations")
     parser.add_argument("--suffix", default="", help="added to the names of the files")
     parser.add_argument("--cache", default=".cache/tokens", help="where tokens are kept between configurations")
@@ -225,12 +275,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no configuration after this time")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--score", type=Path)
+    parser.add_argument("--together", nargs="*", default=[], help="with --score: also these files as one ensemble")
+    parser.add_argument("--json", type=Path, help="with --score: write metrics and rates here")
     arguments = parser.parse_args()
     started = time.perf_counter()
     parts = {part: read(arguments.data / f"{part}.jsonl.xz") for part in ("train", "dev", "test")}
     parts = {part: (texts[: arguments.points], labels[: arguments.points]) for part, (texts, labels) in parts.items()}
     if arguments.score:
-        score(arguments.score, parts)
+        score(arguments, parts)
         return
     ids = sorted({label for row in parts["train"][1] for label in row})
     column = {label: i for i, label in enumerate(ids)}
@@ -239,7 +291,7 @@ def main() -> None:
     print(f"read in {_since(started):.1f} s: {len(ids)} labels", flush=True)
     for name in arguments.only:
         if _since(started) < arguments.seconds:
-            measure(name, data, arguments)
+            (linear if name in LINEAR else measure)(name, data, arguments)
 
 
 if __name__ == "__main__":
