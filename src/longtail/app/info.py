@@ -43,7 +43,7 @@ def model_fields(path: Path) -> dict[str, Any]:
         "class": type(model).__name__,
         "parameters": {key: _plain(value) for key, value in model.get_params().items()},
         "input": model.input_kind,
-        "features": getattr(model, "n_features_in_", None),
+        **({"features": model.n_features_in_} if model.input_kind == "features" else {}),
         "labels": model.n_labels_,
         "label names": model.label_names_ is not None,
         "training points": model.n_points_,

@@ -52,11 +52,12 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if content.isspace():
                 continue
             try:
-                entry = json.loads(content.decode("utf-8").rstrip())
+                # Windows programs put a byte order mark before the first line.
+                entry = json.loads(content.decode("utf-8-sig" if line == 1 else "utf-8").rstrip())
             except UnicodeDecodeError as error:
                 raise DataError(f"is not UTF-8 ({error.reason} at byte {error.start})", path=path, line=line) from error
             except json.JSONDecodeError as error:  # its own text counts lines within this line
-                said = f"is not a JSON object ({error.msg} at column {error.colno})"
+                said = f"is not a JSON object ({error.msg.removesuffix(' at')} at column {error.colno})"
                 raise DataError(said, path=path, line=line) from error
             except (ValueError, RecursionError) as error:
                 raise DataError(f"is not a JSON object ({error})", path=path, line=line) from error
