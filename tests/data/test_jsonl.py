@@ -105,3 +105,9 @@ def test_writer_without_names_writes_ids_and_needs_texts(tmp_path):
     with pytest.raises(DataError, match="only features"):
         write_jsonl(Dataset(Y=[[1]], X=[[1.0]]), tmp_path / "b.jsonl")
     assert not (tmp_path / "b.jsonl").exists()
+
+
+def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(tmp_path):
+    file = tmp_path / "windows.jsonl"
+    file.write_bytes(b'\xef\xbb\xbf{"text": "one", "labels": ["a"]}\r\n{"text": "two", "labels": []}\r\n')
+    assert list(read_dataset(file).texts) == ["one", "two"]
