@@ -110,4 +110,4 @@ def test_writer_without_names_writes_ids_and_needs_texts(tmp_path):
 def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(tmp_path):
     file = tmp_path / "windows.jsonl"
     file.write_bytes(b'\xef\xbb\xbf{"text": "one", "labels": ["a"]}\r\n{"text": "two", "labels": []}\r\n')
-    assert list(read_dataset(file).texts) == ["one", "two"]
+    assert list(read_jsonl(file).texts) == ["one", "two"]
