@@ -220,8 +220,15 @@ def score(arguments: argparse.Namespace, parts: dict[str, Any]) -> None:
             table.append({"configuration": name, "part": part, **metrics_of(predictions, Y[part], Y["train"])})
             print(f"{name:28} {part:5}", {key: value for key, value in table[-1].items() if "@" in key}, flush=True)
     if arguments.json:
-        runs = [json.loads(file.read_text()) for file in sorted(arguments.score.glob("*.json"))]
+        runs = [without_places(json.loads(file.read_text())) for file in sorted(arguments.score.glob("*.json"))]
         arguments.json.write_text(json.dumps({"metrics": table, "runs": runs}, indent=1))
+
+
+def without_places(run: dict[str, Any]) -> dict[str, Any]:
+    """A record as it is published: folders of the machine it ran on are nobody's concern."""
+    kept = {key: value for key, value in run["parameters"].items() if key != "token_cache"}
+    kept |= {key: Path(kept[key]).stem for key in ("encoder", "vectors") if kept.get(key)}
+    return run | {"parameters": kept}
 
 
 def ranked(file: Path, column: dict[str, int]) -> dict[str, Any]:
