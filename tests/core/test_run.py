@@ -48,10 +48,10 @@ def test_only_a_few_items_are_under_way_at_once():
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_an_error_or_interrupt_in_the_work_ends_it_and_drops_the_rest(error, n_jobs):
     started: list[int] = []
+    before = threading.active_count()  # other tests' libraries may have left some of their own
 
     def work(item: int) -> int:
-        before = threading.active_count()
-    started.append(item)
+        started.append(item)
         if item == 3:
             raise error
         return item
