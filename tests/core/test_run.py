@@ -63,6 +63,7 @@ def test_an_error_or_interrupt_in_the_work_ends_it_and_drops_the_rest(error, n_j
 
 
 def test_an_interrupt_of_the_caller_waits_for_the_threads():
+    before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the loop body is what is interrupted
         for _ in in_threads(lambda item: time.sleep(0.01), range(1000), n_jobs=2):
             raise KeyboardInterrupt
