@@ -221,7 +221,24 @@ def score(arguments: argparse.Namespace, parts: dict[str, Any]) -> None:
             print(f"{name:28} {part:5}", {key: value for key, value in table[-1].items() if "@" in key}, flush=True)
     if arguments.json:
         runs = [without_places(json.loads(file.read_text())) for file in sorted(arguments.score.glob("*.json"))]
-        arguments.json.write_text(json.dumps({"metrics": table, "runs": runs}, indent=1))
+        published = {
+            "command": "python benchmarks/text_models.py --data FOLDER --score FOLDER --json FILE",
+            "machine": ", ".join(sorted({f"{run['device']}, torch {run['torch']}" for run in runs})),
+            "table": markdown(table, runs), "all_metrics": table, "runs": runs,
+        }  # fmt: skip
+        arguments.json.write_text(json.dumps(published, indent=1))
+
+
+def markdown(table: list[dict[str, Any]], runs: list[dict[str, Any]]) -> str:
+    """The metrics of the test part, and how fast each was trained."""
+    columns = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5")
+    rate = {run["configuration"]: f"{run['fit_s']:.0f} | {run['train_tokens_per_s']:,.0f}" for run in runs}
+    lines = [" | ".join(["test part", *columns, "fit s", "tokens a second"]), " | ".join(["---", *["---:"] * 9])]
+    for row in table:
+        if row["part"] == "test":
+            values = [f"{row[column]:.2f}" for column in columns]
+            lines.append(" | ".join([row["configuration"], *values, rate.get(row["configuration"], " | ")]))
+    return "\n".join(f"| {line} |" for line in lines)
 
 
 def without_places(run: dict[str, Any]) -> dict[str, Any]:

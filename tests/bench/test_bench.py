@@ -46,6 +46,20 @@ def recipe_for(tmp_path, name="popularity", features="min_df = 1", suffix="jsonl
     return read_recipe(path)
 
 
+def test_a_model_that_reads_texts_is_trained_on_texts(tmp_path, texts):
+    path = tmp_path / "textpipeline.toml"
+    content = '[data]\ntrain = "planted/train.jsonl"\ntest = "planted/test.jsonl"\n[model]\nname = "textpipeline"\n'
+    path.write_text(content)
+    result = run_recipe(read_recipe(path), texts, tmp_path / "cache")
+    assert result["metrics"]["P@1"] > 90
+    assert result["n_features"] is None
+    write_result(result, tmp_path / "docs" / "results")
+    assert "60 test points, 6 labels" in results_page(tmp_path / "docs" / "results")
+    path.write_text(content + "[features]\nmin_df = 1\n")
+    with pytest.raises(DataError, match="takes no features"):
+        read_recipe(path)
+
+
 def test_a_run_measures_and_its_pages_repeat_it(tmp_path, texts):
     recipe = recipe_for(tmp_path)
     result = run_recipe(recipe, texts, tmp_path / "cache")

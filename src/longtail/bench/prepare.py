@@ -44,6 +44,8 @@ def prepared(recipe: Recipe, data_root: Path, cache: Path) -> Path:
     """The folder with `train` and `test` (dataset directories) and `features.json` (what was done, seconds)."""
     train, test = locate(recipe, data_root)
     identity = {"version": _VERSION, "features": recipe.features, "train": _digest(train), "test": _digest(test)}
+    if recipe.reads_texts:
+        identity["features"] = "none: texts as they are"
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     folder = cache / f"{recipe.dataset}-{key}"
     if (folder / "features.json").is_file():
@@ -62,6 +64,10 @@ def prepared(recipe: Recipe, data_root: Path, cache: Path) -> Path:
 def _featurised(recipe: Recipe, training: Dataset, test: Path) -> tuple[Dataset, Dataset]:
     # Test labels that training does not know keep ids beyond it: they count as misses.
     testing = read_dataset(test, label_names=training.label_names)
+    if recipe.reads_texts:
+        if training.texts is None:
+            raise DataError("the model reads texts, but these data are features", path=recipe.path, field="model.name")
+        return training, testing
     if training.X is None:
         features = text_features(recipe.features)
         X, X_test = features.fit_transform(training.texts), features.transform(testing.texts)

@@ -52,8 +52,12 @@ class Recipe:
     def title(self) -> str:
         return f"{self.dataset}/{self.path.stem}"
 
+    @property
+    def reads_texts(self) -> bool:
+        return bool(self.estimator().input_kind == "text")
+
     def estimator(self) -> Any:
-        """The unfitted estimator; it is trained on features, whatever the data are."""
+        """The unfitted estimator; it is trained on features, whatever the data are, unless it reads texts itself."""
         return build_estimator(
             self.model, base=self.base, weighting=self.weighting, settings=self.parameters,
             threads=self.threads, seed=self.seed,
@@ -94,6 +98,8 @@ def read_recipe(path: str | os.PathLike[str]) -> Recipe:
     )
     _checked(path, "model", lambda _: recipe.estimator()._check_parameters(), None)
     _check_features(recipe)
+    if recipe.features and recipe.reads_texts:
+        raise DataError(f"{recipe.model} reads texts and takes no features", path=path, field="features")
     return recipe
 
 

@@ -99,7 +99,10 @@ def results_page(folder: Path) -> str:
 
 def _provenance(dataset: str, results: list[Result]) -> str:
     first = results[0]
-    sizes = f"{first['n_train']:,} training and {first['n_test']:,} test points, {first['n_features']:,} features, "
+    sizes = f"{first['n_train']:,} training and {first['n_test']:,} test points, "
+    features = next((result["n_features"] for result in results if result["n_features"]), None)
+    if features:  # models that read texts have none
+        sizes += f"{features:,} features, "
     lines = [f"{sizes}{first['n_labels']:,} labels. `longtail bench recipes/{dataset}/*.toml`"]
     for result in results:
         settings = ", ".join(f"{key} = {value}" for key, value in result["parameters"].items())

@@ -22,10 +22,12 @@ from longtail.errors import LongtailError, ParameterError
 def measure(recipe: Recipe, data: Path) -> dict[str, Any]:
     """Train, save, load, predict and score; seconds, megabytes, metrics."""
     training, testing = read_dataset(data / "train"), read_dataset(data / "test")
-    _compile_kernels(recipe, training)
+    points = training.texts if recipe.reads_texts else training.X
+    if not recipe.reads_texts:
+        _compile_kernels(recipe, training)
     model = recipe.estimator()
     started = time.perf_counter()
-    model.fit(training.X, training.Y, label_names=training.label_names)
+    model.fit(points, training.Y, label_names=training.label_names)
     train_s = time.perf_counter() - started
     train_rss = peak_rss_mb()
     with tempfile.TemporaryDirectory() as folder:
@@ -52,7 +54,7 @@ def measure(recipe: Recipe, data: Path) -> dict[str, Any]:
         "model_mb": size / 1e6,
         "n_train": training.n_points,
         "n_test": testing.n_points,
-        "n_features": training.n_features,
+        "n_features": None if recipe.reads_texts else training.n_features,
         "n_labels": training.n_labels,
     }
 

@@ -105,9 +105,17 @@ def test_validation_keeps_the_best_epoch():
     assert model.history_.best_epoch == int(np.argmax(measured))
 
 
-def test_they_work_inside_of_an_ensemble():
-    model = longtail.Ensemble(models=[attention(), xgrank(epochs=8)]).fit(TRAIN.texts, TRAIN.Y)
-    assert share_found(model) >= 0.95
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda: longtail.Ensemble(models=[attention(), xgrank(epochs=8)]),
+        lambda: longtail.RankNet(base=attention(), folds=2, epochs=2, units=4),
+        lambda: longtail.Taug(base=attention(), tau=0.3),
+    ],
+    ids=["ensemble", "ranknet", "taug"],
+)
+def test_they_work_inside_of_wrappers(wrapped):
+    assert share_found(wrapped().fit(TRAIN.texts, TRAIN.Y)) >= 0.95
 
 
 # --- parts that have an answer known by other means ------------------------------------------------------------------

@@ -31,10 +31,8 @@ class Int8Linear(nn.Module):
 
 
 def quantised(network: Module) -> Module:
-    """A copy with every linear layer in 8 bits, except those that score labels: `heads` of the network.
-
-    Scores of labels are compared with each other to the last digits, and their layer is a small part of the work.
-    """
+    """A copy with every linear layer in 8 bits. Label vectors that are plain parameters (X-GRank's) stay as they are:
+    scores of labels are compared to the last digits, and they are a small part of the work."""
     small = copy.deepcopy(network)
     for parent in list(small.modules()):
         for name, child in list(parent.named_children()):
