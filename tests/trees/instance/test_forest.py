@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import longtail
 from longtail.core.predictions import Predictions
@@ -88,6 +89,25 @@ def test_prediction_is_the_mean_of_the_leaves(data, forest):
         assert (labels[n:] == -1).all()
         np.testing.assert_allclose(scores[:n], share[expected[:n]], rtol=1e-5)
         np.testing.assert_allclose(share[labels[:n]], scores[:n], rtol=1e-5)
+
+
+def test_points_with_few_features_go_where_long_hyperplanes_send_them():
+    rng = np.random.default_rng(0)
+    hyperplane = sparse.random(1, 2000, 0.5, "csr", np.float32, random_state=rng)
+    hyperplane.data -= 0.5
+    forest = Forest(
+        roots=np.zeros(1, np.int32),
+        children=np.array([[1, 2], [-1, -1], [-1, -1]], np.int32),
+        intercepts=np.array([0.05, 0, 0], np.float32),
+        hyperplanes=sparse.vstack([hyperplane, sparse.csr_matrix((2, 2000), dtype=np.float32)], format="csr"),
+        leaves=sparse.csr_matrix(np.array([[0, 0], [1, 0], [0, 1]], np.float32)),
+    )
+    X = sparse.random(300, 2000, 0.002, "csr", np.float32, random_state=rng)  # about four features, some rows none
+    X.sort_indices()
+    assert {0, 1, 4} < set(np.diff(X.indptr).tolist())
+    margins = (X @ hyperplane.T).toarray()[:, 0] + np.float32(0.05)
+    assert 50 < (margins > 0).sum() < 250
+    np.testing.assert_array_equal(top_of_forest(X, forest, 1).labels[:, 0], margins > 0)
 
 
 @pytest.mark.parametrize(("alpha", "gamma"), [(0.8, 30.0), (0.3, 5.0), (0.0, 30.0)])

@@ -18,6 +18,7 @@ from longtail.trees.instance.rank import make_point_buffers, rank_by_means, rank
 from longtail.trees.instance.tail import Centres, TailPoints
 
 _POINTS_AT_A_TIME = 256
+_MANY_WEIGHTS = 16  # times as many weights as the point has features: looking these up is quicker than reading all
 
 
 def top_of_forest(
@@ -73,7 +74,7 @@ def _top_of_points(x, trees, means, points, n_features, n_labels, first, end, la
         for p in range(own_indices.shape[0]):
             dense[own_indices[p]] = own_data[p]
             squared_norm += own_data[p] * own_data[p]
-        _descend(dense, trees, reached)
+        _descend(own_indices, own_data, dense, trees, reached)
         n_proposed = _add_leaves(reached, trees[4], sums, proposed)
         for q in range(n_proposed):
             shares[q] = sums[proposed[q]] / np.float32(reached.shape[0])
@@ -91,17 +92,43 @@ def _top_of_points(x, trees, means, points, n_features, n_labels, first, end, la
 
 
 @njit(cache=True, nogil=True)
-def _descend(dense, trees, reached):
+def _descend(own_indices, own_data, dense, trees, reached):
     """The leaf of every tree that a point reaches."""
     roots, children, intercepts, (w_ptr, w_indices, w_data), _ = trees
     for tree in range(roots.shape[0]):
         node = roots[tree]
         while children[node, 0] >= 0:
+            start, end = w_ptr[node], w_ptr[node + 1]
             margin = intercepts[node]
-            for p in range(w_ptr[node], w_ptr[node + 1]):
-                margin += w_data[p] * dense[w_indices[p]]
+            if end - start > _MANY_WEIGHTS * own_indices.shape[0]:
+                margin = _add_found(margin, own_indices, own_data, w_indices[start:end], w_data[start:end])
+            else:
+                for p in range(start, end):
+                    margin += w_data[p] * dense[w_indices[p]]
             node = children[node, 1 if margin > 0 else 0]
         reached[tree] = node
+
+
+@njit(cache=True, nogil=True)
+def _add_found(margin, own_indices, own_data, w_indices, w_data):
+    """margin + w . x, looking for the features of x among those of w: the same terms in the same order as above.
+
+    Hyperplanes of upper nodes have thousands of weights, short texts a dozen features.
+    """
+    low, n = 0, w_indices.shape[0]
+    for p in range(own_indices.shape[0]):
+        feature, high = own_indices[p], n
+        while low < high:
+            middle = (low + high) >> 1
+            if w_indices[middle] < feature:
+                low = middle + 1
+            else:
+                high = middle
+        if low == n:
+            break
+        if w_indices[low] == feature:
+            margin += w_data[low] * own_data[p]
+    return margin
 
 
 @njit(cache=True, nogil=True)
