@@ -42,8 +42,8 @@ _CHUNK = 32  # consecutive points that stay together when a pass is shuffled, so
 def shuffled(points, state):
     """The points in a new random order: chunks of neighbours shuffled, and the points within each chunk.
 
-    A fresh order each pass is what makes coordinate descent converge fast (a fixed one needs several times as many
-    passes); a fully random one reads X in random order and costs almost twice as much a pass.
+    A fresh order each pass is what makes coordinate descent converge fast: a fixed one needs many times as many passes
+    (docs/dismec.md). Chunks keep X and the dual variables read in order, which large data need.
     """
     n = points.shape[0]
     n_chunks = (n + _CHUNK - 1) // _CHUNK
