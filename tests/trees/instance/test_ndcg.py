@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from longtail.trees.instance.ndcg import alternate
+from longtail.trees.instance.ndcg import alternate, by_falling_sums
 
 
 def as_labels(matrix):
@@ -55,6 +55,14 @@ def test_kernel_and_plain_form_agree(seed):
     alternate(as_labels(gains), sides)
     np.testing.assert_array_equal(sides, plain(gains.astype(np.float64), start))
     assert objective(gains, sides) >= objective(gains, start)
+
+
+@pytest.mark.parametrize("n", [1, 50, 1999, 2000, 5000])
+def test_labels_are_ranked_by_sum_and_then_by_id(n):
+    rng = np.random.default_rng(n)
+    for sums in (rng.integers(0, 20, n) / 7, rng.exponential(1e-3, n) ** 3, np.zeros(n), rng.random(n) * 1e300):
+        expected = sorted(range(n), key=lambda label: (-sums[label], label))
+        np.testing.assert_array_equal(by_falling_sums(sums), expected)
 
 
 def test_two_groups_with_labels_of_their_own_come_apart():
