@@ -15,6 +15,10 @@ from longtail.metrics import Matches, score
 MODELS = [FastXML, PfastXML, PfastreXML]
 
 
+def with_points(**parameters):
+    return PfastreXML(tail="points", **parameters)
+
+
 @pytest.fixture(scope="module")
 def data():
     return longtail.make_longtail(1500, 1000, 150, n_test_points=500, random_state=1)
@@ -46,6 +50,8 @@ def test_pfastrexml_with_alpha_1_ranks_as_pfastxml(data):
     np.testing.assert_allclose(np.log(plain.scores), ranked.scores, atol=1e-5)
     model.set_params(alpha=0.5)
     assert (model.predict(data.test.X).labels != ranked.labels).any(), "alpha may be changed after fitting"
+    with pytest.raises(ParameterError, match="alpha is 2"):
+        model.set_params(alpha=2.0).predict(data.test.X)
 
 
 def test_a_tail_of_points_is_that_of_means_where_every_label_has_one_point():
@@ -149,6 +155,29 @@ def test_a_single_point(cls):
     assert model.predict(np.eye(1), k=1).labels.tolist() == [[0]]
 
 
+HARD = {
+    "one label": lambda X, Y: (X, Y[:, :1]),
+    "one label that all points carry": lambda X, Y: (X, np.ones((200, 1))),
+    "no features": lambda X, Y: (X[:, :0], Y),
+    "rows of zeros": lambda X, Y: (X * 0, Y),
+    "few distinct rows": lambda X, Y: (np.repeat(X[:5], 40, axis=0), Y),
+    "labels of one point only": lambda X, Y: (X, Y * (np.arange(200) == 7)[:, None]),
+    "negative features": lambda X, Y: (-X, Y),
+    "large features": lambda X, Y: (X * 1e9, Y),
+    "features that nearly vanish": lambda X, Y: (X * 1e-42, Y),
+}
+
+
+@pytest.mark.parametrize("cls", [FastXML, PfastreXML, with_points])
+@pytest.mark.parametrize("case", HARD)
+def test_hard_data_give_finite_scores(cls, case):
+    rng = np.random.default_rng(0)
+    X, Y = HARD[case](rng.random((200, 50)) * (rng.random((200, 50)) < 0.1), (rng.random((200, 12)) < 0.15) * 1.0)
+    predictions = cls(n_trees=3).fit(X, Y).predict(X, k=1)
+    assert (predictions.labels >= 0).any()
+    assert np.isfinite(predictions.scores[predictions.labels >= 0]).all()
+
+
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
@@ -160,6 +189,11 @@ def test_propensities_outside_of_0_to_1_are_refused(value):
         PfastXML(propensity=p).fit(np.eye(4), np.eye(4))
 
 
+def test_propensities_too_small_for_their_inverses_are_refused():
+    with pytest.raises(ParameterError, match="propensity of label 1 is 1e-30"):
+        PfastXML(propensity=[0.5, 1e-30, 0.5, 0.5]).fit(np.eye(4), np.eye(4))
+
+
 def test_propensities_of_other_labels_are_refused():
     with pytest.raises(ParameterError, match="4 labels"):
         PfastreXML(propensity=[0.5, 0.5]).fit(np.eye(4), np.eye(4))
@@ -168,7 +202,8 @@ def test_propensities_of_other_labels_are_refused():
 @pytest.mark.parametrize(
     "parameters",
     [{"n_trees": 0}, {"max_leaf": 0}, {"labels_per_leaf": 1.5}, {"C": 0}, {"bias": -1}, {"random_state": -1},
-     {"tail": "mean"}, {"alpha": 1.1}, {"alpha": -0.1}, {"gamma": float("inf")}, {"n_jobs": 0}],
+     {"tail": "mean"}, {"C": 1e11}, {"bias": 1e39}, {"gamma": 1e300},
+     {"alpha": 1.1}, {"alpha": -0.1}, {"gamma": float("inf")}, {"n_jobs": 0}],
 )  # fmt: skip
 def test_parameters_that_make_no_sense_are_refused(parameters):
     (name,) = parameters
@@ -197,10 +232,6 @@ def test_progress_counts_trees(data):
     progress = Counting()
     FastXML(n_trees=3).fit(data.train.X[:100], data.train.Y[:100], run=Run(progress=progress))
     assert progress.events == [("growing trees", 3), 1, 1, 1, "done"]
-
-
-def with_points(**parameters):
-    return PfastreXML(tail="points", **parameters)
 
 
 @pytest.mark.parametrize("cls", [*MODELS, with_points])

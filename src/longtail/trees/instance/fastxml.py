@@ -20,6 +20,7 @@ from longtail.trees.instance.forest import Forest
 from longtail.trees.instance.grow import Grower, GrowOptions
 from longtail.trees.instance.tail import Centres, TailPoints
 
+_LARGEST = 1e10  # of C, bias, gamma and inverse propensities: their products with features must fit float32
 _TAILS: dict[str, type[Centres] | type[TailPoints]] = {"means": Centres, "points": TailPoints}
 
 
@@ -64,6 +65,7 @@ class FastXML(Estimator):
         check_whole("random_state", self.random_state, 0)
         check_positive(C=self.C)
         check_at_least_zero(bias=self.bias)
+        _check_not_too_large(C=self.C, bias=self.bias)
         thread_count(self.n_jobs)
 
     def _label_weights(self) -> NDArray[np.float64]:
@@ -143,7 +145,13 @@ class PfastXML(FastXML):
         self.propensity = propensity
 
     def _label_weights(self) -> NDArray[np.float64]:
-        return np.asarray(1 / propensities_from(self.propensity, self.label_counts_, self.n_points_))
+        propensities = propensities_from(self.propensity, self.label_counts_, self.n_points_)
+        if propensities.min() < 1 / _LARGEST:
+            raise ParameterError(
+                f"the propensity of label {propensities.argmin()} is {propensities.min():g}; trees need at least "
+                f"{1 / _LARGEST:g}"
+            )
+        return np.asarray(1 / propensities)
 
 
 class PfastreXML(PfastXML):
@@ -187,6 +195,7 @@ class PfastreXML(PfastXML):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_at_least_zero(alpha=self.alpha, gamma=self.gamma)
+        _check_not_too_large(gamma=self.gamma)
         check_choice("tail", self.tail, tuple(_TAILS))
         if self.alpha > 1:
             raise ParameterError(f"alpha is {self.alpha!r}, but must be a number from 0 to 1")
@@ -199,6 +208,7 @@ class PfastreXML(PfastXML):
         self.tail_ = _TAILS[self.tail].of(X, Y)
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
+        self._check_parameters()  # alpha and gamma may have been changed since `fit`
         return top_of_forest(
             X, self.forest_, k, tail=self.tail_, alpha=self.alpha, gamma=self.gamma, n_jobs=self.n_jobs
         )
@@ -212,3 +222,9 @@ class PfastreXML(PfastXML):
         super()._set_state(state)
         name = next(name for name in _TAILS if name in state.values)
         self.tail_ = _TAILS[name].from_state(state.part(name))
+
+
+def _check_not_too_large(**values: float) -> None:
+    for name, value in values.items():
+        if value > _LARGEST:
+            raise ParameterError(f"{name} is {value!r}, but must be at most {_LARGEST:g}")

@@ -148,6 +148,7 @@ def leaf(points, labels, label_weights, n_kept, buffers):
     """The mean of the points' label vectors, each label times its weight: the `n_kept` largest as (ids, values)."""
     indptr, indices, _ = labels
     counts = buffers[3]
+    n_kept = min(n_kept, counts.shape[0])
     for i in points:
         for p in range(indptr[i], indptr[i + 1]):
             counts[indices[p]] += 1
