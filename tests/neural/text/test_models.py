@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import sys
@@ -16,6 +17,7 @@ from scipy import sparse
 import longtail
 from contract.planted import N_LABELS, WORDS_PER_LABEL, planted, word
 from longtail.app.cli import main
+from longtail.core.run import Checkpoint, Run, Silent
 from longtail.errors import ModelError, ParameterError
 from longtail.neural.losses import LOSSES, LabelWeights, Positives
 from longtail.neural.text.aplc_network import AdaptiveClusters
@@ -283,3 +285,37 @@ def test_weights_that_are_missing_are_noticed(tmp_path):
 def test_parameters_that_make_no_sense_are_refused(make, changes):
     with pytest.raises(ParameterError, match=next(iter(changes))):
         make(**changes).fit(TRAIN.texts, TRAIN.Y)
+
+
+# --- checkpoints -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "kill_after"),
+    [(xgrank, 15), (lambda **changes: attention(clusters_above=4, cluster_size=2, beam=2, **changes), 35)],
+    ids=["xgrank", "tree"],
+)
+def test_a_training_that_was_interrupted_goes_on_to_the_same_model(make, kill_after, tmp_path, monkeypatch):
+    """Killed after some steps, with a checkpoint at every one; a tree has one for each of its levels."""
+    whole = make(epochs=3).fit(TRAIN.texts, TRAIN.Y).predict(TEST.texts, k=3)
+    eager = dataclasses.replace(make(epochs=3)._plan(), checkpoint_seconds=0.0)
+    model = make(epochs=3)
+    monkeypatch.setattr(type(model), "_plan", lambda self: eager)
+    steps = []
+
+    class Killed(Exception): ...
+
+    class Impatient(Silent):
+        def advance(self, amount: int = 1) -> None:
+            steps.append(amount)
+            if len(steps) == kill_after and kill:
+                raise Killed
+
+    kill = True
+    with pytest.raises(Killed):
+        model.fit(TRAIN.texts, TRAIN.Y, run=Run(Impatient(), Checkpoint(tmp_path / "c", resume=False)))
+    kill = False
+    model.fit(TRAIN.texts, TRAIN.Y, run=Run(Impatient(), Checkpoint(tmp_path / "c", resume=True)))
+    again = model.predict(TEST.texts, k=3)
+    np.testing.assert_array_equal(again.labels, whole.labels)
+    np.testing.assert_array_equal(again.scores, whole.scores)
