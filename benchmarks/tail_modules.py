@@ -5,9 +5,10 @@
     python benchmarks/tail_modules.py copies         # PSP@k against n_aug
     python benchmarks/tail_modules.py split          # PSP@k against tau
     python benchmarks/tail_modules.py blocks         # RankNet with and without parts of itself
+    python benchmarks/tail_modules.py summary        # modules beside their bases, from docs/results/eurlex57k/*.json
 
-Each writes docs/results/tail-modules-NAME.json, and all but `blocks` draw docs/images/tail_NAME.png. `frontier` adds
-to what the file holds for other bases. Data are those of recipes/eurlex57k.
+Each writes docs/results/tail-modules-NAME.json, and all but `blocks` and `summary` draw docs/images/tail_NAME.png.
+`frontier` adds to what the file holds for other bases. Data are those of recipes/eurlex57k.
 """
 
 from __future__ import annotations
@@ -254,9 +255,37 @@ def blocks(_: Iterable[str]) -> None:
     write("blocks", {"rows": rows, "table": table("model", rows)})
 
 
+# --- modules beside their bases ---------------------------------------------------------------------------------------
+
+MODULES = ("rerank", "ranknet", "taug", "ranknet-taug")
+SUMMARY_METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "PSnDCG@5")
+
+
+def summary(_: Iterable[str]) -> None:
+    """The tables 2, 3 and 5 of the paper in one: every base, and what each module changes."""
+    rows, folder = [], ROOT / "docs" / "results" / "eurlex57k"
+
+    def metrics(recipe: str) -> dict[str, float] | None:
+        file = folder / f"{recipe}.json"
+        return json.loads(file.read_text(encoding="utf-8"))["metrics"] if file.is_file() else None
+
+    for name in ("dismec", "dismec-pw-cb", "parabel", "bonsai", "fastxml"):
+        base = metrics(name)
+        if base is None:
+            continue
+        rows.append([name, *(f"{base[metric]:.2f}" for metric in SUMMARY_METRICS)])
+        for module in MODULES:
+            found = metrics(f"{module}-{name}")
+            if found is not None:
+                changes = (f"{found[m]:.2f} ({found[m] - base[m]:+.2f})" for m in SUMMARY_METRICS)
+                rows.append([f"{module}-{name}", *changes])
+    write("summary", {"table": markdown_table(["recipe (change against its base)", *SUMMARY_METRICS], rows)})
+
+
 def main() -> None:
     pictures: dict[str, Callable[[Iterable[str]], None]] = {
         "frontier": frontier, "norms": norms, "copies": copies, "split": split, "blocks": blocks,
+        "summary": summary,
     }  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("picture", choices=list(pictures))
