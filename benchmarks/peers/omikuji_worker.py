@@ -11,6 +11,8 @@ import scipy.sparse as sp
 
 folder = sys.argv[1]
 X, Y, X_test = (sp.load_npz(f"{folder}/{name}.npz").tocsr().astype(np.float32) for name in ("X", "Y", "X_test"))
+usable = (np.diff(X.indptr) > 0) & (np.diff(Y.indptr) > 0)  # omikuji refuses a file with other points
+X, Y = X[usable], Y[usable]
 with open(f"{folder}/train.txt", "w") as file:  # omikuji reads files only; writing it is not counted
     file.write(f"{X.shape[0]} {X.shape[1]} {Y.shape[1]}\n")
     for i in range(X.shape[0]):
