@@ -32,10 +32,18 @@ ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "propensityrerank": lambda: {"base": longtail.DiSMEC(), "folds": 2},
     "ranknet": lambda: {"base": longtail.DiSMEC(), "folds": 2, "epochs": 2, "units": 4},
     "glas": lambda: {"width": 16, "epochs": 15, "batch_size": 16, "learning_rate": 0.05, "n_jobs": 1},
-    "attentionxml": lambda: SMALL | {
-        "hidden": 16, "widths": (16,), "word_width": 16, "learning_rate": 0.02, "epochs": 30, "word_dropout": 0.0,
-        "average_from": None,
-    },
+    "attentionxml": lambda: (
+        SMALL
+        | {
+            "hidden": 16,
+            "widths": (16,),
+            "word_width": 16,
+            "learning_rate": 0.02,
+            "epochs": 30,
+            "word_dropout": 0.0,
+            "average_from": None,
+        }
+    ),
     "aplcxlnet": lambda: SMALL | FAST | {"encoder": planted_encoder(), "width": 16, "hidden_learning_rate": 0.02},
     "xgrank": lambda: SMALL | FAST | {"encoder": planted_encoder()},
     "taug": lambda: {"base": longtail.DiSMEC(), "tau": 0.3},
