@@ -38,14 +38,13 @@ def main() -> None:
     vectors, queries = trained_vectors(options.recipe, options.data_root, options.width)
     rows = []
     print(f"d = {options.width}; milliseconds a query, one at a time, one thread")
-    print(f"{'labels':>10} {'exact':>8} {'lists':>8} {'recall@5':>9} {'looks into':>14} {'build s':>8}")
+    print(f"{'labels':>10} {'exact':>8} {'codes':>8} {'recall@5':>9} {'candidates':>11} {'build s':>8}")
     for n_labels in options.labels:
         row = measure(enlarged(vectors, n_labels), queries, options.recall)
         rows.append(row)
-        looks = f"{row['probes']} of {row['lists']}"
         print(
-            f"{n_labels:10,} {row['exact ms']:8.2f} {row['lists ms']:8.3f} {row['recall@5']:9.4f} {looks:>14}"
-            f" {row['build s']:8.1f}",
+            f"{n_labels:10,} {row['exact ms']:8.2f} {row['codes ms']:8.3f} {row['recall@5']:9.4f}"
+            f" {row['candidates']:11} {row['build s']:8.1f}",
             flush=True,
         )
     if options.out:
@@ -81,21 +80,21 @@ def enlarged(vectors: np.ndarray, n_labels: int) -> np.ndarray:
 
 
 def measure(labels: np.ndarray, queries: np.ndarray, recall: float) -> dict[str, Any]:
-    """Half of the queries choose how many lists are looked into, the other half is measured."""
+    """Half of the queries choose how many candidates are compared exactly, the other half is measured."""
     tuning, testing = queries[::2], queries[1::2]
     started = time.perf_counter()
-    search = LabelSearch.build(labels, tuning, kind="lists", recall=recall)
+    search = LabelSearch.build(labels, tuning, kind="codes", recall=recall)
     build = time.perf_counter() - started
     exact = LabelSearch(labels)
     truth, found = exact.top(testing, 5), search.top(testing, 5)
-    assert search.lists is not None
+    assert search.codes is not None
     return {
         "labels": len(labels),
         "exact ms": milliseconds(exact, testing[:30]),
-        "lists ms": milliseconds(search, testing),
+        "codes ms": milliseconds(search, testing),
         "recall@5": recall_of(found, truth),
-        "probes": search.lists.probes,
-        "lists": len(search.lists.centroids),
+        "candidates": search.codes.candidates,
+        "bytes a label": len(search.codes.centroids) / 2,
         "build s": build,
     }
 

@@ -88,16 +88,16 @@ def test_training_stops_early_on_held_out_points_and_keeps_the_best_epoch(data):
     assert model.history_.best_epoch == int(np.argmax(values)) == len(values) - 3
 
 
-def test_searching_through_lists_answers_nearly_as_exact_search_does(data):
+def test_searching_by_codes_answers_nearly_as_exact_search_does(data):
     exact = GLaS(**SMALL).fit(data.train.X, data.train.Y)
-    lists = GLaS(**(SMALL | {"search": "lists"})).fit(data.train.X, data.train.Y)
-    assert lists.search_recall_ >= 0.995
-    one, other = exact.predict(data.test.X).labels, lists.predict(data.test.X).labels
+    codes = GLaS(**(SMALL | {"search": "codes"})).fit(data.train.X, data.train.Y)
+    assert codes.search_recall_ >= 0.995
+    one, other = exact.predict(data.test.X).labels, codes.predict(data.test.X).labels
     assert (one == other).mean() > 0.98
 
 
-def test_a_model_with_lists_is_saved_and_loaded(data, tmp_path):
-    model = GLaS(**(SMALL | {"search": "lists", "hidden": (40,)})).fit(data.train.X, data.train.Y)
+def test_a_model_with_codes_is_saved_and_loaded(data, tmp_path):
+    model = GLaS(**(SMALL | {"search": "codes", "hidden": (40,)})).fit(data.train.X, data.train.Y)
     model.save(tmp_path / "m")
     loaded = longtail.load_model(tmp_path / "m")
     np.testing.assert_array_equal(loaded.predict(data.test.X).labels, model.predict(data.test.X).labels)

@@ -1,4 +1,4 @@
-"""Search among label vectors: exact search against a plain sort, lists against exact search."""
+"""Search among label vectors: exact search against a plain sort, codes against exact search."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import longtail.neural.mips as mips
+from longtail.core.predictions import Predictions
 from longtail.errors import MissingExtraError
-from longtail.neural.mips import LabelSearch, recall_of
+from longtail.neural.mips import Codes, LabelSearch, recall_of
 
 
 def unit(vectors):
@@ -48,51 +49,50 @@ def test_equal_scores_come_in_the_order_of_the_labels():
     assert found.labels.tolist() == [[0, 2, 4, 1, 3, 5]]
 
 
-def test_lists_find_the_share_that_was_asked_for_and_say_so(clustered):
+def test_codes_find_the_share_that_was_asked_for_and_say_so(clustered, monkeypatch):
     labels, points = clustered
     exact = LabelSearch(labels).top(points[150:], 5)
-    for wanted in (0.9, 0.995):
-        search = LabelSearch.build(labels, points[:150], kind="lists", recall=wanted, n_jobs=1)
-        assert search.lists.recall >= wanted
-        assert 1 <= search.lists.probes < len(search.lists.centroids)
-        found = search.top(points[150:], 5, n_jobs=1)  # points it was not measured on
-        assert recall_of(found, exact) >= wanted - 0.03
-        hit = found.labels == exact.labels
-        np.testing.assert_allclose(found.scores[hit], exact.scores[hit], rtol=1e-5)
+    monkeypatch.setattr(mips, "_PIECES", 4)  # coarse codes, so that 50 candidates are too few
+    few = LabelSearch(labels, Codes(mips._trained_centroids(labels), 50, 0.0))
+    assert recall_of(few.top(points[150:], 5), exact) < 0.95
+    search = LabelSearch.build(labels, points[:150], kind="codes", recall=0.995, n_jobs=1)
+    assert search.codes.recall >= 0.995
+    assert 50 < search.codes.candidates < 4000
+    found = search.top(points[150:], 5, n_jobs=1)  # points it was not measured on
+    assert recall_of(found, exact) >= 0.98
+    np.testing.assert_allclose(found.scores[:, 0], (points[150:] * labels[found.labels[:, 0]]).sum(1), rtol=1e-5)
 
 
-def test_recall_counts_labels_that_were_found_at_any_place():
-    from longtail.core.predictions import Predictions
+def test_recall_counts_labels_that_are_as_good():
+    def predictions(scores):
+        return Predictions(np.tile(np.arange(3), (2, 1)), np.array(scores, np.float32))
 
-    def predictions(labels):
-        return Predictions(np.array(labels), np.zeros((2, 3), np.float32))
-
-    exact = predictions([[0, 1, 2], [3, 4, 5]])
-    assert recall_of(predictions([[2, 1, 0], [3, 9, 8]]), exact) == pytest.approx(4 / 6)
+    exact = predictions([[0.9, 0.8, 0.7], [0.5, 0.4, 0.3]])
+    assert recall_of(predictions([[0.9, 0.7, 0.6], [0.5, 0.4, 0.3]]), exact) == pytest.approx(5 / 6)
 
 
 def test_a_saved_search_answers_as_before(clustered):
     labels, points = clustered
-    search = LabelSearch.build(labels, points, kind="lists", n_jobs=1)
+    search = LabelSearch.build(labels, points, kind="codes", n_jobs=1)
     again = LabelSearch.from_state(search.state())
     np.testing.assert_array_equal(search.top(points, 5).labels, again.top(points, 5).labels)
-    assert again.lists.recall == search.lists.recall
+    assert (again.codes.candidates, again.codes.recall) == (search.codes.candidates, search.codes.recall)
 
 
 def test_many_labels_a_point_are_searched_exactly(clustered):
     labels, points = clustered
-    search = LabelSearch.build(labels, points, kind="lists", n_jobs=1)
+    search = LabelSearch.build(labels, points, kind="codes", n_jobs=1)
     np.testing.assert_array_equal(search.top(points[:5], 101).labels, plain_top(labels, points[:5], 101))
 
 
-def test_few_labels_are_searched_exactly_and_many_through_lists(clustered, monkeypatch):
+def test_few_labels_are_searched_exactly_and_many_by_codes(clustered, monkeypatch):
     labels, points = clustered
-    assert LabelSearch.build(labels, points).lists is None
+    assert LabelSearch.build(labels, points).codes is None
     monkeypatch.setattr(mips, "EXACT_UP_TO", 1000)
-    assert LabelSearch.build(labels, points, n_jobs=1).lists is not None
+    assert LabelSearch.build(labels, points, n_jobs=1).codes is not None
 
 
-def test_without_faiss_search_is_exact_with_a_word_or_an_error_where_lists_are_asked_for(
+def test_without_faiss_search_is_exact_with_a_word_or_an_error_where_codes_are_asked_for(
     clustered, monkeypatch, caplog
 ):
     labels, points = clustered
@@ -100,7 +100,7 @@ def test_without_faiss_search_is_exact_with_a_word_or_an_error_where_lists_are_a
     monkeypatch.setattr(mips, "EXACT_UP_TO", 1000)
     monkeypatch.setattr(mips.importlib.util, "find_spec", lambda name: None)
     with caplog.at_level(logging.WARNING, "longtail"):
-        assert LabelSearch.build(labels, points).lists is None
+        assert LabelSearch.build(labels, points).codes is None
     assert "faiss is not installed" in caplog.text
     with pytest.raises(MissingExtraError, match=r"longtail\[deep\]"):
-        LabelSearch.build(labels, points, kind="lists")
+        LabelSearch.build(labels, points, kind="codes")

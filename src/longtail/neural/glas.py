@@ -59,7 +59,7 @@ class GLaS(Estimator):
     epochs, batch_size, learning_rate, schedule, clip, average_from: see `TrainingPlan`.
     validation: share of the points to hold out; training then ends after `patience` epochs without a better `metric`
     on them, and the best epoch is kept. 0: train on all points for all epochs.
-    search: "exact", "lists" (approximate, FAISS) or "auto": exact up to 50,000 labels.
+    search: "exact", "codes" (approximate, FAISS) or "auto": exact up to 50,000 labels.
     device: "auto", "cpu" or "cuda"; precision: "auto", "float32" or "bf16"; n_jobs: CPU threads.
     """
 
@@ -165,7 +165,7 @@ class GLaS(Estimator):
         self.history_: History = train(training, batches, self._plan(), validate=validate, run=run)
         queries = self._embedded(X[:: max(X.shape[0] // _QUERIES, 1)], placement)
         self._set_search(LabelSearch.build(
-            self._label_vectors(), queries, kind=self.search, seed=self.random_state, n_jobs=self.n_jobs
+            self._label_vectors(), queries, kind=self.search, n_jobs=self.n_jobs
         ))  # fmt: skip
 
     def _new_network(self) -> EmbeddingClassifier:
@@ -214,7 +214,7 @@ class GLaS(Estimator):
     # --- prediction -------------------------------------------------------------------------------------------------
 
     def _set_search(self, search: LabelSearch) -> None:
-        self._search, self.search_recall_ = search, 1.0 if search.lists is None else search.lists.recall
+        self._search, self.search_recall_ = search, 1.0 if search.codes is None else search.codes.recall
 
     def _label_vectors(self) -> NDArray[np.float32]:
         with torch.no_grad():

@@ -1,15 +1,17 @@
 """Maximum inner product search: the labels whose vectors have the largest inner product with a point's vector.
 
-Label vectors all have one length, so the largest inner product is the smallest angle, and labels of similar direction
-can be searched together: they are put into lists around centroids (FAISS's inverted file), and a query looks into the
-lists whose centroids are nearest. How many lists is measured, on real queries, against exact search.
+Above some ten thousand labels exact products become the slow part of a prediction. Then every label is kept as a short
+code as well (product quantisation, 4 bits each for up to 128 pieces of its vector), all codes are compared with the
+query by table look-ups in registers (FAISS's fast scan; Guo et al. 2016, the paper's reference [11]), and only the best
+candidates by code are compared exactly. How many is measured, on real queries, against exact search. Lists of similar
+labels, of which a query looks into a few, were tried and dropped: vectors of trained labels are nearly orthogonal, so
+that the best labels of a query lie in many lists.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import logging
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from longtail.core.predictions import PAD_LABEL, PAD_SCORE, Predictions
+from longtail.core.predictions import Predictions
 from longtail.core.run import thread_count
 from longtail.core.state import State
 from longtail.errors import MissingExtraError
@@ -27,76 +29,82 @@ logger = logging.getLogger(__name__)
 
 Floats = NDArray[np.float32]
 
-KINDS = ("auto", "exact", "lists")
+KINDS = ("auto", "exact", "codes")
 EXACT_UP_TO = 50_000  # labels; below, one product of matrices is fast enough
 _RECALL_AT = 5
-_SCORES_AT_ONCE = 1 << 24  # bounds the memory of exact search: 64 MB
-_LARGEST_K_OF_LISTS = 100  # more labels a point than this need more lists than were measured for
+_PIECES = 128  # of a vector, at most: 64 bytes a label
+_FIRST_CANDIDATES = 50
+_SCORES_AT_ONCE = 1 << 24  # bounds the memory of exact search and of exact comparisons: 64 MB
+_LARGEST_K_OF_CODES = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
-    """Labels by centroid: `centroids` (lists, d), `list_of` each label (L,), how many lists a query looks into, and
-    which share of the true 5 best labels it then found."""
+class Codes:
+    """`centroids` (pieces, 16, values of a piece): what a code stands for. `candidates`: how many labels with the best
+    codes are compared exactly. `recall`: the share of the true 5 best labels that was then found."""
 
     centroids: Floats
-    list_of: NDArray[np.int64]
-    probes: int
+    candidates: int
     recall: float
 
 
 class LabelSearch:
-    """Search among unit vectors of labels, (L, d); with `lists` approximately, without exactly."""
+    """Search among vectors of labels, (L, d); with `codes` approximately, without exactly."""
 
-    def __init__(self, vectors: Floats, lists: Lists | None = None) -> None:
+    def __init__(self, vectors: Floats, codes: Codes | None = None) -> None:
         self.vectors = np.ascontiguousarray(vectors, np.float32)
-        self.lists = lists
-        self._index = None if lists is None else _filled_index(self.vectors, lists)
+        self.codes = codes
+        self._index = None if codes is None else _coded(self.vectors, codes.centroids)
         self._on_device: tuple[torch.device, torch.Tensor] | None = None
 
     @classmethod
     def build(
-        cls, vectors: Floats, queries: Floats, *, kind: str = "auto", recall: float = 0.995, seed: int = 0,
-        n_jobs: int = -1,
-    ) -> LabelSearch:  # fmt: skip
-        """queries: vectors of points, a few hundred or more, on which the number of lists to look into is chosen, the
-        fewest that reach this share of the true 5 best labels. kind: "exact", "lists", or "auto" by the labels."""
+        cls, vectors: Floats, queries: Floats, *, kind: str = "auto", recall: float = 0.995, n_jobs: int = -1
+    ) -> LabelSearch:
+        """queries: vectors of points, a few hundred or more, on which the number of candidates is chosen: the fewest
+        that hold this share of the true 5 best labels. kind: "exact", "codes", or "auto" by the number of labels."""
         if kind == "exact" or (kind == "auto" and len(vectors) <= EXACT_UP_TO):
             return cls(vectors)
         if kind == "auto" and importlib.util.find_spec("faiss") is None:
             logger.warning("faiss is not installed, so all %d labels are compared with every point", len(vectors))
             return cls(vectors)
-        exact = cls(vectors).top(queries, min(_RECALL_AT, len(vectors)), n_jobs=n_jobs)
-        centroids, list_of = _clustered(np.ascontiguousarray(vectors, np.float32), seed, n_jobs)
-        search = cls(vectors, Lists(centroids, list_of, 1, 0.0))
-        search._look_into_enough_lists(queries, exact, recall, n_jobs)
+        search = cls(vectors, Codes(_trained_centroids(vectors), _FIRST_CANDIDATES, 0.0))
+        search._take_enough_candidates(queries, recall, n_jobs)
         return search
 
-    def _look_into_enough_lists(self, queries: Floats, exact: Predictions, recall: float, n_jobs: int) -> None:
-        assert self.lists is not None
-        assert self._index is not None
+    def _take_enough_candidates(self, queries: Floats, recall: float, n_jobs: int) -> None:
+        assert self.codes is not None
+        exact = LabelSearch(self.vectors).top(queries, min(_RECALL_AT, len(self.vectors)), n_jobs=n_jobs)
         while True:
             found = recall_of(self.top(queries, exact.k, n_jobs=n_jobs), exact)
-            self.lists = replace(self.lists, recall=found)
-            if found >= recall or self.lists.probes >= len(self.lists.centroids):
+            self.codes = replace(self.codes, recall=found)
+            if found >= recall or self.codes.candidates >= len(self.vectors):
                 return
-            self.lists = replace(self.lists, probes=2 * self.lists.probes)
-            self._index.nprobe = self.lists.probes
+            self.codes = replace(self.codes, candidates=2 * self.codes.candidates)
 
     def top(self, queries: Floats, k: int, *, device: torch.device | str = "cpu", n_jobs: int = -1) -> Predictions:
         """The k best labels of each query with their inner products. On a GPU the search is always exact."""
         device = torch.device(device)
         if device.type != "cpu":
             return self._exact_on(device, queries, k)
-        if self._index is None or self.lists is None or k > _LARGEST_K_OF_LISTS:
+        if self._index is None or k > _LARGEST_K_OF_CODES:
             with torch_threads(n_jobs):
                 return self._exact(queries, k)
-        import faiss
+        return self._by_code(np.ascontiguousarray(queries, np.float32), k, n_jobs)
 
-        faiss.omp_set_num_threads(thread_count(n_jobs))
-        scores, labels = self._index.search(np.ascontiguousarray(queries, np.float32), k)
-        scores[labels < 0] = PAD_SCORE
-        return best_first(labels, scores)
+    def _by_code(self, queries: Floats, k: int, n_jobs: int) -> Predictions:
+        assert self.codes is not None
+        assert self._index is not None
+        _faiss().omp_set_num_threads(thread_count(n_jobs))
+        n_candidates = min(max(self.codes.candidates, 4 * k), len(self.vectors))
+        step = max(_SCORES_AT_ONCE // (n_candidates * queries.shape[1]), 1)
+        parts = []
+        for start in range(0, len(queries), step):
+            block = queries[start : start + step]
+            _, labels = self._index.search(block, n_candidates)
+            scores = np.matmul(self.vectors[labels], block[:, :, None])[:, :, 0]
+            parts.append(_ordered(labels, scores, k))
+        return Predictions.concatenate(parts or [_ordered(np.zeros((0, k), int), np.zeros((0, k), np.float32), k)])
 
     def _exact(self, queries: Floats, k: int) -> Predictions:
         points, labels = torch.from_numpy(np.asarray(queries, np.float32)), _tensor(self.vectors).T
@@ -111,59 +119,53 @@ class LabelSearch:
         step = max(_SCORES_AT_ONCE // max(labels.shape[1], 1), 1)
         best = [(part.to(device) @ labels).topk(k) for part in torch.split(torch.from_numpy(queries), step)]
         found = torch.cat([b.indices for b in best]), torch.cat([b.values for b in best])
-        return best_first(found[0].cpu().numpy(), found[1].cpu().numpy())
+        return _ordered(found[0].cpu().numpy(), found[1].float().cpu().numpy(), k)
 
     def state(self) -> State:
         state = State(arrays={"vectors": self.vectors})
-        if self.lists is not None:
-            state.arrays |= {"centroids": self.lists.centroids, "list_of": self.lists.list_of}
-            state.values |= {"probes": self.lists.probes, "recall": self.lists.recall}
+        if self.codes is not None:  # codes themselves are made from these in moments
+            state.arrays["centroids"] = self.codes.centroids
+            state.values |= {"candidates": self.codes.candidates, "recall": self.codes.recall}
         return state
 
     @classmethod
     def from_state(cls, state: State) -> LabelSearch:
-        lists = None
-        if "probes" in state.values:
-            lists = Lists(
-                state.arrays["centroids"], state.arrays["list_of"], state.values["probes"], state.values["recall"]
-            )
-        return cls(state.arrays["vectors"], lists)
+        codes = None
+        if "candidates" in state.values:
+            codes = Codes(state.arrays["centroids"], state.values["candidates"], state.values["recall"])
+        return cls(state.arrays["vectors"], codes)
 
 
 def recall_of(found: Predictions, exact: Predictions) -> float:
-    """The mean share of the exact labels of a query that were found."""
-    hits = (found.labels[:, :, None] == exact.labels[:, None, :]) & (exact.labels[:, None, :] != PAD_LABEL)
-    return float(hits.any(axis=1).mean())
+    """The share of the exact search's places that were filled with labels as good: equal vectors may stand in for each
+    other."""
+    worst = exact.scores[:, -1:]
+    return float((found.scores >= worst - 1e-5 * np.abs(worst)).mean())
 
 
-def _clustered(vectors: Floats, seed: int, n_jobs: int) -> tuple[Floats, NDArray[np.int64]]:
-    """Spherical k-means of the labels into about 4 sqrt(L) lists; the centroids, and the list of each label."""
+def _trained_centroids(vectors: Floats) -> Floats:
+    """16 centroids for every piece of the vectors; one thread, so that the model does not depend on their number."""
     faiss = _faiss()
-    faiss.omp_set_num_threads(thread_count(n_jobs))
-    n_lists = max(min(int(4 * math.sqrt(len(vectors))), len(vectors) // 40), 1)
-    means = faiss.Kmeans(vectors.shape[1], n_lists, niter=10, spherical=True, seed=seed, max_points_per_centroid=64)
-    means.train(vectors)
-    _, nearest = means.index.search(vectors, 1)
-    return means.centroids.copy(), nearest[:, 0]
+    width = vectors.shape[1]
+    values = next(n for n in range(-(-width // _PIECES), width + 1) if width % n == 0)
+    faiss.omp_set_num_threads(1)
+    quantiser = faiss.ProductQuantizer(width, width // values, 4)
+    quantiser.train(np.ascontiguousarray(vectors, np.float32))
+    return np.asarray(faiss.vector_to_array(quantiser.centroids), np.float32).reshape(-1, 16, values)
 
 
-def _filled_index(vectors: Floats, lists: Lists) -> Any:
-    """FAISS's inverted file with every label in its list; nothing is clustered anew."""
+def _coded(vectors: Floats, centroids: Floats) -> Any:
     faiss = _faiss()
-    centroids = np.ascontiguousarray(lists.centroids, np.float32)
-    coarse = faiss.IndexFlatIP(vectors.shape[1])
-    coarse.add(centroids)
-    index = faiss.IndexIVFFlat(coarse, vectors.shape[1], len(centroids), faiss.METRIC_INNER_PRODUCT)
+    index = faiss.IndexPQFastScan(vectors.shape[1], len(centroids), 4, faiss.METRIC_INNER_PRODUCT)
+    faiss.copy_array_to_vector(np.ascontiguousarray(centroids, np.float32).ravel(), index.pq.centroids)
     index.is_trained = True
-    list_of = np.ascontiguousarray(lists.list_of, np.int64)
-    index.add_core(len(vectors), faiss.swig_ptr(vectors), None, faiss.swig_ptr(list_of))
-    index.nprobe = lists.probes
+    index.add(vectors)
     return index
 
 
-def best_first(labels: NDArray[Any], scores: Floats) -> Predictions:
-    """Best first, ties by the lower label."""
-    order = np.lexsort((labels, -scores), axis=1)
+def _ordered(labels: NDArray[Any], scores: Floats, k: int) -> Predictions:
+    """The k best, best first, ties by the lower label."""
+    order = np.lexsort((labels, -scores), axis=1)[:, :k]
     return Predictions(np.take_along_axis(labels, order, 1), np.take_along_axis(scores, order, 1))
 
 
