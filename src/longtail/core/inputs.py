@@ -31,7 +31,6 @@ def check_features(X: Any, *, n_features: int | None = None) -> sparse.csr_matri
     if not np.isfinite(matrix.data).all():
         row = int(np.searchsorted(matrix.indptr, np.flatnonzero(~np.isfinite(matrix.data))[0], side="right")) - 1
         raise DataError(f"the features of point {row} hold a NaN or infinite value")
-    _check_lengths(matrix)
     if n_features is not None and matrix.shape[1] != n_features:
         raise DataError(f"X has {matrix.shape[1]} features, but the model was fitted with {n_features}")
     return matrix
@@ -49,11 +48,11 @@ def _dense(X: Any) -> np.ndarray[Any, Any]:
     return dense
 
 
-def _check_lengths(matrix: sparse.csr_matrix) -> None:
-    """Rows must be short enough that float32 can square and add up what models make of them."""
+def check_lengths(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+    """The matrix, if its rows are short enough that float32 can square and add up what models make of them."""
     largest = float(np.abs(matrix.data).max(initial=0))
     if largest * largest * matrix.shape[1] <= LARGEST_SQUARED_LENGTH:
-        return  # nearly always: no need to look at rows
+        return matrix  # nearly always: no need to look at rows
     squares = sparse.csr_matrix((matrix.data.astype(np.float64) ** 2, matrix.indices, matrix.indptr), matrix.shape)
     lengths = np.asarray(squares.sum(axis=1)).ravel()
     if lengths.max() > LARGEST_SQUARED_LENGTH:
@@ -61,6 +60,7 @@ def _check_lengths(matrix: sparse.csr_matrix) -> None:
             f"the features of point {lengths.argmax()} have the squared length {lengths.max():g}, more than "
             f"{LARGEST_SQUARED_LENGTH:g}; scale rows to unit length"
         )
+    return matrix
 
 
 def _canonical(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
