@@ -103,8 +103,8 @@ class LabelSearch:
             block = queries[start : start + step]
             _, labels = self._index.search(block, n_candidates)
             scores = np.matmul(self.vectors[labels], block[:, :, None])[:, :, 0]
-            parts.append(_ordered(labels, scores, k))
-        return Predictions.concatenate(parts or [_ordered(np.zeros((0, k), int), np.zeros((0, k), np.float32), k)])
+            parts.append(best_first(labels, scores, k))
+        return Predictions.concatenate(parts or [best_first(np.zeros((0, k), int), np.zeros((0, k), np.float32), k)])
 
     def _exact(self, queries: Floats, k: int) -> Predictions:
         points, labels = torch.from_numpy(np.asarray(queries, np.float32)), _tensor(self.vectors).T
@@ -119,7 +119,7 @@ class LabelSearch:
         step = max(_SCORES_AT_ONCE // max(labels.shape[1], 1), 1)
         best = [(part.to(device) @ labels).topk(k) for part in torch.split(torch.from_numpy(queries), step)]
         found = torch.cat([b.indices for b in best]), torch.cat([b.values for b in best])
-        return _ordered(found[0].cpu().numpy(), found[1].float().cpu().numpy(), k)
+        return best_first(found[0].cpu().numpy(), found[1].float().cpu().numpy(), k)
 
     def state(self) -> State:
         state = State(arrays={"vectors": self.vectors})
@@ -163,7 +163,7 @@ def _coded(vectors: Floats, centroids: Floats) -> Any:
     return index
 
 
-def _ordered(labels: NDArray[Any], scores: Floats, k: int) -> Predictions:
+def best_first(labels: NDArray[Any], scores: Floats, k: int) -> Predictions:
     """The k best, best first, ties by the lower label."""
     order = np.lexsort((labels, -scores), axis=1)[:, :k]
     return Predictions(np.take_along_axis(labels, order, 1), np.take_along_axis(scores, order, 1))

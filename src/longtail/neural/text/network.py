@@ -92,4 +92,4 @@ def best_labels(
             scores[rows, :width] = values.float().cpu().numpy()
     labels[np.isneginf(scores)] = PAD_LABEL
     scores[labels < 0] = PAD_SCORE
-    return best_first(labels, scores)
+    return best_first(labels, scores, k)
