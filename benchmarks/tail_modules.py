@@ -7,8 +7,9 @@
     python benchmarks/tail_modules.py blocks         # RankNet with and without parts of itself
     python benchmarks/tail_modules.py summary        # modules beside their bases, from docs/results/eurlex57k/*.json
 
-Each writes docs/results/tail-modules-NAME.json, and all but `blocks` and `summary` draw docs/images/tail_NAME.png.
-`frontier` adds to what the file holds for other bases. Data are those of recipes/eurlex57k.
+Each writes docs/results/tail-modules-NAME.json and its table in docs/tail-modules.md; all but `blocks` and `summary`
+draw docs/images/tail_NAME.png. `frontier` adds to what the file holds for other bases. Data are those of
+recipes/eurlex57k.
 """
 
 from __future__ import annotations
@@ -73,7 +74,12 @@ def write(name: str, content: dict[str, Any]) -> None:
     about = {"command": f"python benchmarks/tail_modules.py {name}", "commit": commit(), "machine": machine()}
     file = ROOT / "docs" / "results" / f"tail-modules-{name}.json"
     file.write_text(json.dumps(about | content, indent=1) + "\n", encoding="utf-8")
-    print(content.get("table", ""))
+    print(content["table"])
+    page = ROOT / "docs" / "tail-modules.md"
+    before, begin, rest = page.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
+    _, end, after = rest.partition(f"<!-- end of {name} -->")
+    if begin and end:  # the page repeats what the file says
+        page.write_text(f"{before}{begin}{content['table']}\n{end}{after}", encoding="utf-8")
 
 
 def saved(name: str) -> dict[str, Any]:
