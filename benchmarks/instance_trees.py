@@ -91,7 +91,7 @@ def over_seeds(experiment: Any, trees: int) -> dict[str, dict[str, list[float]]]
 def coverage(docs: Path) -> dict[str, list[float]]:
     """(d): coverage@1..5 of the recipes on EURLEX57K."""
     found = {}
-    for name in ("fastxml", "pfastxml", "pfastrexml"):
+    for name in ("fastxml", "pfastxml", "pfastrexml", "pfastrexml-points"):
         file = docs / "results" / "eurlex57k" / f"{name}.json"
         if file.is_file():
             metrics = json.loads(file.read_text(encoding="utf-8"))["metrics"]
@@ -100,7 +100,8 @@ def coverage(docs: Path) -> dict[str, list[float]]:
 
 
 COLORS = {"complete": "black", "plain": "tab:red", "propensity-scored": "tab:blue", "FastXML": "tab:red",
-          "PfastXML": "tab:blue", "fastxml": "tab:red", "pfastxml": "tab:blue", "pfastrexml": "tab:green"}  # fmt: skip
+          "PfastXML": "tab:blue", "fastxml": "tab:red", "pfastxml": "tab:blue", "pfastrexml": "tab:orange",
+          "pfastrexml-points": "tab:green"}  # fmt: skip
 
 
 def draw(result: dict[str, Any], covered: dict[str, list[float]], path: Path) -> None:
@@ -112,7 +113,8 @@ def draw(result: dict[str, Any], covered: dict[str, list[float]], path: Path) ->
     }  # fmt: skip
     for axis, (key, (title, xlabel, ylabel)) in zip(axes.flat, panels.items(), strict=False):
         for name, values in result[key].items():
-            axis.plot(CURVES, values["mean"], marker="o", color=COLORS[name], label=name)
+            truth = {"linestyle": "--", "zorder": 3} if name == "complete" else {}  # else hidden below its estimate
+            axis.plot(CURVES, values["mean"], marker="o", color=COLORS[name], label=name, **truth)
             axis.fill_between(CURVES, values["least"], values["most"], color=COLORS[name], alpha=0.15)
         axis.set(title=title, xlabel=xlabel, ylabel=ylabel)
         axis.legend()

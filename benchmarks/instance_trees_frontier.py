@@ -1,0 +1,115 @@
+"""What PfastreXML gains in PSP@1 for what it gives up in P@1, on the dev part of EURLEX57K.
+
+    python benchmarks/instance_trees_frontier.py [--trees 50] [--docs docs]
+
+Grows the trees of FastXML and of PfastXML once, and ranks the proposals of the latter in many ways: leaf frequencies
+times (1/p)^b for several b (b = 1 is PfastXML), alone or mixed with tail classifiers by several alpha and gamma.
+Prints the best of each kind, writes results/instance-trees-frontier.json and images/instance_trees_frontier.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from scipy import sparse
+
+from longtail import FastXML, PfastreXML, PropensityModel
+from longtail.bench.prepare import prepared
+from longtail.bench.recipe import find_data_root, read_recipe
+from longtail.bench.run import machine
+from longtail.bench.scoring import conform, score_predictions
+from longtail.core.predictions import Predictions
+from longtail.data import Dataset, read_dataset
+from longtail.trees.instance.descend import top_of_forest
+from longtail.trees.instance.tail import Centres
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMAND = "python benchmarks/instance_trees_frontier.py"
+EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+MIXTURES = ((0.95, 30.0), (0.9, 30.0), (0.8, 30.0), (0.6, 30.0), (0.8, 10.0), (0.8, 100.0))
+WANTED = 1.3  # times the PSP@1 of FastXML, at no lower P@1
+KINDS = {"trees": "PfastXML's trees alone", "means": 'tail="means", the paper\'s', "points": 'tail="points"'}
+COLORS = {"trees": "tab:blue", "means": "tab:orange", "points": "tab:green"}
+
+
+def dev_part(cache: Path) -> tuple[Dataset, Dataset]:
+    recipe = read_recipe(ROOT / "recipes" / "eurlex57k" / "pfastrexml.toml")
+    recipe = replace(recipe, test="eurlex57k/dev.jsonl.xz")
+    folder = prepared(recipe, find_data_root(None, recipe.path), cache)
+    return read_dataset(folder / "train"), read_dataset(folder / "test")
+
+
+def frontier(train: Dataset, dev: Dataset, trees: int) -> dict[str, Any]:
+    inverse = PropensityModel().inverse(train.label_counts, train.n_points)
+    model = PfastreXML(n_trees=trees, tail="points").fit(train.X, train.Y)
+    X = conform(dev, model)
+
+    def measured(predictions: Predictions) -> dict[str, float]:
+        counts = {"training_counts": train.label_counts, "n_training_points": train.n_points}
+        metrics = score_predictions(predictions, dev.Y, **counts).metrics
+        return {name: round(metrics[name], 3) for name in ("P@1", "PSP@1")}
+
+    found: dict[str, Any] = {"FastXML": measured(FastXML(n_trees=trees).fit(train.X, train.Y).predict(X, k=1))}
+    leaves, tails = model.forest_.leaves, {"means": Centres.of(train.X, train.Y), "points": model.tail_}
+    found |= {kind: [] for kind in KINDS}
+    for b in EXPONENTS:
+        again = (leaves.data * inverse[leaves.indices] ** (b - 1)).astype(np.float32)
+        weighed = sparse.csr_matrix((again, leaves.indices, leaves.indptr), shape=leaves.shape)
+        forest = replace(model.forest_, leaves=weighed)
+        found["trees"].append({"b": b} | measured(top_of_forest(X, forest, 1, n_jobs=-1)))
+        for kind, tail in tails.items():
+            for alpha, gamma in MIXTURES:
+                ranked = top_of_forest(X, forest, 1, tail=tail, alpha=alpha, gamma=gamma, n_jobs=-1)
+                found[kind].append({"b": b, "alpha": alpha, "gamma": gamma} | measured(ranked))
+    return found
+
+
+def draw(found: dict[str, Any], path: Path) -> None:
+    figure, axis = plt.subplots(figsize=(7.5, 5.5), layout="constrained")
+    start = found["FastXML"]
+    low, high = WANTED * start["PSP@1"], max(row["PSP@1"] for kind in KINDS for row in found[kind]) + 1
+    top = max(row["P@1"] for kind in KINDS for row in found[kind]) + 0.5
+    axis.fill_between([low, high], start["P@1"], top, color="0.9", label="30 % more PSP@1, no lower P@1")
+    for kind, title in KINDS.items():
+        rows = found[kind]
+        axis.scatter([r["PSP@1"] for r in rows], [r["P@1"] for r in rows], s=14, color=COLORS[kind], label=title)
+        edge = [r for r in rows if not any(o["P@1"] > r["P@1"] and o["PSP@1"] > r["PSP@1"] for o in rows)]
+        edge.sort(key=lambda r: r["PSP@1"])
+        axis.plot([r["PSP@1"] for r in edge], [r["P@1"] for r in edge], color=COLORS[kind], linewidth=1)
+    axis.scatter([start["PSP@1"]], [start["P@1"]], marker="*", s=140, color="tab:red", label="FastXML", zorder=3)
+    axis.set(xlabel="PSP@1, %", ylabel="P@1, %", xlim=(start["PSP@1"] - 1, high), ylim=(start["P@1"] - 8, top))
+    axis.set_title("EURLEX57K, dev part: proposals ranked by b, alpha and gamma")
+    axis.legend(loc="lower left")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs")
+    parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "features")
+    parser.add_argument("--trees", type=int, default=50)
+    arguments = parser.parse_args()
+    found = frontier(*dev_part(arguments.cache), arguments.trees)
+    start = found["FastXML"]
+    print("FastXML", start)
+    for kind in KINDS:
+        enough = [row for row in found[kind] if row["PSP@1"] >= WANTED * start["PSP@1"]]
+        print(f"{kind}: highest P@1 with 30 % more PSP@1:", max(enough, key=lambda r: r["P@1"], default=None))
+    about = {"data": "EURLEX57K, training and dev part", "trees": arguments.trees, "machine": machine()}
+    file = arguments.docs / "results" / "instance-trees-frontier.json"
+    file.write_text(json.dumps(about | {"command": COMMAND} | found, indent=1) + "\n", encoding="utf-8")
+    draw(found, arguments.docs / "images" / "instance_trees_frontier.png")
+
+
+if __name__ == "__main__":
+    main()
