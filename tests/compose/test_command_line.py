@@ -45,6 +45,8 @@ def test_a_wrapper_is_trained_with_its_base_and_the_settings_of_both(cli, folder
     code, out, _ = cli("evaluate", folder / "m", folder / "test.txt", "--json")
     assert code == 0
     assert json.loads(out)["P@1"] > 80
+    moved = json.loads(cli("evaluate", folder / "m", folder / "test.txt", "--json", "--exponent", "0")[1])
+    assert moved["PSP@1"] < json.loads(out)["PSP@1"] - 5
 
 
 def test_the_exponent_moves_at_prediction_time(cli, folder):

@@ -108,6 +108,7 @@ def test_parameters_of_the_models_are_reached_by_number():
         ({"weights": [0, 0]}, "2 numbers"),
         ({"weights": "best"}, "fitted"),
         ({"candidates": 0}, "candidates"),
+        ({"prefit": "no"}, "prefit"),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(arguments, message):

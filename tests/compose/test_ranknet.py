@@ -80,6 +80,20 @@ def test_without_blocks_it_is_the_closed_form_with_a_chosen_exponent():
     np.testing.assert_array_equal(model.predict(X_TEST).labels, closed.predict(X_TEST).labels)
 
 
+def test_the_exponent_can_be_moved_after_fit_and_the_chosen_one_comes_back(tmp_path):
+    model = longtail.RankNet(base=longtail.DiSMEC(), epochs=2, max_precision_loss=5).fit(X, Y)
+    chosen = model.predict(X_TEST, k=3).scores
+    np.testing.assert_array_equal(model.predict(X_TEST, k=3, exponent=model.exponent_).scores, chosen)
+    popularity = [model.label_counts_[model.predict(X_TEST, k=1, exponent=e).labels].mean() for e in (0.0, 0.5, 1.0)]
+    assert popularity[0] > popularity[1] > popularity[2]
+    model.save(tmp_path / "m")
+    moved = longtail.load_model(tmp_path / "m").set_params(exponent=1.0)
+    np.testing.assert_array_equal(moved.predict(X_TEST, k=3).scores, model.predict(X_TEST, k=3, exponent=1).scores)
+    np.testing.assert_array_equal(moved.set_params(exponent=None).predict(X_TEST, k=3).scores, chosen)
+    with pytest.raises(ParameterError, match="exponent"):
+        model.predict(X_TEST, exponent=1.5)
+
+
 def test_no_loss_of_precision_allowed_means_less_of_an_exponent():
     X, Y = together_or_apart(600, 0)  # labels 2 and 3 can only be guessed, which costs precision
     given = {"base": longtail.DiSMEC(), "blocks": 0, "propensity": [1.0, 1.0, 0.1, 0.1]}
@@ -177,7 +191,7 @@ def test_prediction_needs_no_torch_and_training_says_what_it_needs(tmp_path):
     [
         {"blocks": -1}, {"units": 0}, {"epochs": 0}, {"patience": 0}, {"batch_size": 0}, {"negatives": 0},
         {"learning_rate": 0}, {"balance": -1}, {"margin": -1}, {"anchor": -1}, {"shrink": -1}, {"dropout": 1},
-        {"max_precision_loss": -1}, {"candidates": 0},
+        {"max_precision_loss": -1}, {"candidates": 0}, {"exponent": 2},
     ],
 )  # fmt: skip
 def test_parameters_that_make_no_sense_are_refused(arguments):

@@ -88,8 +88,11 @@ def test_a_base_without_scores_is_refused():
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"exponent": 2}, {"exponent": -1}, {"candidates": 0}, {"folds": 1}, {"held_out": 1.5}, {"random_state": -1}],
-)
+    [
+        {"exponent": 2}, {"exponent": -1}, {"candidates": 0}, {"folds": 1}, {"held_out": 1.5}, {"random_state": -1},
+        {"prefit": "no"},
+    ],
+)  # fmt: skip
 def test_parameters_that_make_no_sense_are_refused(arguments):
     with pytest.raises(ParameterError, match=next(iter(arguments))):
         longtail.PropensityRerank(**arguments).fit(X, Y)
@@ -99,6 +102,14 @@ def test_a_wrong_parameter_of_the_base_is_said_before_any_training(monkeypatch):
     monkeypatch.setattr(Witness, "fits", [])
     with pytest.raises(ParameterError, match="C is -1"):
         longtail.PropensityRerank(base=longtail.DiSMEC(C=-1)).fit(X, Y)
+
+
+def test_propensities_that_do_not_fit_are_said_before_any_training(monkeypatch):
+    monkeypatch.setattr(Witness, "fits", [])
+    for wrong in ([0.5] * 3, [0.0] * N_LABELS, "nonsense"):
+        with pytest.raises(ParameterError, match="propensit"):
+            longtail.PropensityRerank(base=Witness(), propensity=wrong).fit(X, Y)
+    assert Witness.fits == []
 
 
 def test_what_x_is_follows_the_base():

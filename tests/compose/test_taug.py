@@ -103,3 +103,8 @@ def test_one_label_and_a_tail_without_points_are_refused():
         longtail.Taug().fit(X, Y[:, :1])
     with pytest.raises(DataError, match="tail labels"):
         longtail.Taug(tau=0.9).fit(X, np.column_stack([Y[:, :3].toarray(), np.zeros((600, 1))]))
+
+
+def test_a_base_that_cannot_learn_its_part_says_which_part_it_is():
+    with pytest.raises(ParameterError, match="the 3 head labels out of 18: n_children is 10, but there are only"):
+        longtail.Taug(base=longtail.Bonsai(n_children=10), tau=TAU).fit(X, Y)

@@ -19,7 +19,7 @@ Propensity = Annotated[str, typer.Option(metavar="A,B", help="Propensity paramet
 
 Exponent = Annotated[
     float | None,
-    typer.Option(metavar="E", help="For propensityrerank: 0 ranks as its base, 1 favours rare labels most."),
+    typer.Option(metavar="E", help="For propensityrerank, ranknet: 0 ranks as the base does, 1 favours rare labels."),
 ]
 
 
@@ -42,7 +42,8 @@ def load(path: Path, exponent: float | None) -> Any:
         part = getattr(model, "model_", model)  # behind the features of a TextPipeline
         if "exponent" not in part.get_params(deep=False):
             raise ParameterError(
-                f"{path}: {type(part).__name__} has no exponent to move; train it with --model propensityrerank"
+                f"{path}: {type(part).__name__} has no exponent to move; "
+                "train it with --model propensityrerank or ranknet"
             )
         part.set_params(exponent=exponent)
     return model

@@ -18,7 +18,7 @@ from longtail.core.model import full_state, restore
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
 from longtail.core.state import State
-from longtail.errors import DataError
+from longtail.errors import DataError, ParameterError
 
 
 @dataclass(eq=False)
@@ -51,8 +51,15 @@ class Decoupled:
                 copied = carriers if self.others else np.arange(carriers.size)
                 points = with_altered_copies(points, copied, n_aug, self.alteration)
                 carried = sparse.csr_matrix(sparse.vstack([carried, *[carried[copied]] * n_aug], format="csr"))
-            self.models.append(self.new_base().fit(points, carried, run=run.part(name)))
+            self.models.append(self._fitted(name, labels.size, points, carried, run))
         return self
+
+    def _fitted(self, name: str, n_labels: int, X: Any, Y: sparse.csr_matrix, run: Run) -> Estimator:
+        try:
+            return self.new_base().fit(X, Y, run=run.part(name))
+        except (DataError, ParameterError) as error:  # it speaks of a part of the data, which its reader must know
+            total = self.head.size + self.tail.size
+            raise type(error)(f"the model of the {n_labels} {name} labels out of {total}: {error}") from error
 
     def predict(self, X: Any, *, k: int) -> Predictions:
         """The k best head labels and, in the columns behind them, the k best tail labels, with their own scores."""

@@ -92,6 +92,7 @@ class Ensemble(Wrapper):
         if len({model.input_kind for model in models}) > 1:
             raise ParameterError("some models take features and others texts; put the former into TextPipeline")
         check_choice("combine", self.combine, COMBINATIONS)
+        check_choice("prefit", self.prefit, (True, False))
         check_whole("candidates", self.candidates, 1)
         check_whole("random_state", self.random_state, 0)
         if self.weights is not None and not (isinstance(self.weights, str) and self.weights == "fitted"):

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from longtail.compose.blocks import ResidualBlocks
 from longtail.compose.calibration import Floats
-from longtail.compose.reranker import Candidates, Reranker, best_of, log_quotient
+from longtail.compose.reranker import Candidates, Reranker, best_of, check_exponent, log_quotient
 from longtail.core.estimator import check_at_least_zero, check_positive, check_whole
-from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.errors import ParameterError
@@ -38,8 +37,10 @@ class RankNet(Reranker):
 
     Training needs the `deep` extra (torch); prediction does not. Scores are meant for ranking.
 
-    max_precision_loss: points of P@1, in percent. blocks, units: number of blocks and their hidden units (0 blocks:
-        only the exponent is chosen, and torch is not needed).
+    max_precision_loss: points of P@1, in percent. exponent: a number from 0 to 1 in place of the chosen one (which is
+        `exponent_`); as in `PropensityRerank` it may be changed after `fit`, or given to `predict`.
+    blocks, units: number of blocks and their hidden units (0 blocks: only the exponent is chosen, and torch is not
+        needed).
     balance, margin: lambda and c of the population-aware loss. negatives: wrong candidates of a point that a training
         step looks at. anchor: weight of the cross-entropy beside that loss, which alone would lose probabilities.
     shrink, dropout: what keeps the network close to its start. epochs, patience, learning_rate, batch_size: of the
@@ -53,6 +54,7 @@ class RankNet(Reranker):
         base: Any = None,
         candidates: int = 15,
         max_precision_loss: float = 1.0,
+        exponent: float | None = None,
         propensity: Propensities = PropensityModel(),  # noqa: B008 (frozen)
         blocks: int = 1,
         units: int = 64,
@@ -75,6 +77,7 @@ class RankNet(Reranker):
         self.base = base
         self.candidates = candidates
         self.max_precision_loss = max_precision_loss
+        self.exponent = exponent
         self.propensity = propensity
         self.blocks = blocks
         self.units = units
@@ -102,6 +105,8 @@ class RankNet(Reranker):
         check_positive(learning_rate=self.learning_rate)
         names = ("max_precision_loss", "balance", "margin", "anchor", "shrink", "dropout")
         check_at_least_zero(**{name: getattr(self, name) for name in names})
+        if self.exponent is not None:
+            check_exponent(self.exponent)
         if self.dropout >= 1:
             raise ParameterError(f"dropout is {self.dropout!r}, but must be a share from 0 up to, not including, 1")
 
@@ -147,9 +152,12 @@ class RankNet(Reranker):
 
         return ResidualBlocks(rows, **train_blocks(lists, settings, plan, validate=validate, run=run))
 
-    def _predict(self, X: Any, k: int) -> Predictions:
-        labels, log_odds = self._propose(X, k)
-        return self._ranked(labels, self.blocks_(labels, log_odds), self.exponent_, k)
+    def _own_exponent(self) -> float:
+        return self.exponent_ if self.exponent is None else check_exponent(self.exponent)
+
+    def _propose(self, X: Any, k: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        labels, log_odds = super()._propose(X, k)
+        return labels, self.blocks_(labels, log_odds)
 
     def _get_state(self) -> State:
         state = super()._get_state()

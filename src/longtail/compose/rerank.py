@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from longtail.compose.reranker import Reranker
-from longtail.core.estimator import check_at_least_zero
-from longtail.core.inputs import check_k
-from longtail.core.predictions import Predictions
-from longtail.errors import ParameterError
+from longtail.compose.reranker import Reranker, check_exponent
 from longtail.objectives.propensity import Propensities, PropensityModel
 
 
@@ -52,25 +48,9 @@ class PropensityRerank(Reranker):
         self.prefit = prefit
         self.random_state = random_state
 
-    def predict(self, X: Any, *, k: int = 5, exponent: float | None = None) -> Predictions:
-        """The k best labels of each point; `exponent` stands in for the model's own."""
-        self._check_fitted()
-        k = check_k(k, self.n_labels_)
-        return self._reranked(self._check_X(X, fitted=True), k, self.exponent if exponent is None else exponent)
-
-    def _predict(self, X: Any, k: int) -> Predictions:
-        return self._reranked(X, k, self.exponent)
-
-    def _reranked(self, X: Any, k: int, exponent: float) -> Predictions:
-        _check_exponent(exponent)
-        return self._ranked(*self._propose(X, k), exponent, k)
+    def _own_exponent(self) -> float:
+        return check_exponent(self.exponent)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _check_exponent(self.exponent)
-
-
-def _check_exponent(exponent: float) -> None:
-    check_at_least_zero(exponent=exponent)
-    if exponent > 1:
-        raise ParameterError(f"exponent is {exponent!r}, but must be a number from 0 to 1")
+        check_exponent(self.exponent)

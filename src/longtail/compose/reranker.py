@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,12 @@ from longtail.compose.calibration import Calibration, Floats, log_probability
 from longtail.compose.unseen import Splits, Unseen, predict_rows, predict_unseen, sampled_rows
 from longtail.compose.wrapper import Wrapper, check_fitted_part
 from longtail.core import topk
-from longtail.core.estimator import check_whole, n_rows
+from longtail.core.estimator import check_at_least_zero, check_choice, check_whole, n_rows
+from longtail.core.inputs import check_k
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
 from longtail.core.state import State
+from longtail.errors import ParameterError
 from longtail.metrics import Matches
 from longtail.objectives.propensity import Propensities, propensities_from
 
@@ -60,15 +63,21 @@ class Reranker(Wrapper):
         super()._check_parameters()
         check_whole("candidates", self.candidates, 1)
         check_whole("random_state", self.random_state, 0)
+        check_choice("prefit", self.prefit, (True, False))
         self._splits().check()
 
     def _splits(self) -> Splits:
         return Splits(self.folds, self.held_out, self.sample, self.random_state)
 
     def _fit(self, X: Any, Y: sparse.csr_matrix, run: Run) -> None:
+        if self.prefit:
+            base = check_fitted_part(self.base, Y.shape[1])
+            # Propensities come from the counts that the base was trained with: X is what it has not seen.
+            self.label_counts_, self.n_points_ = base.label_counts_, base.n_points_
+        # Before any training: propensities that do not fit the labels are said at once, not after hours.
+        self._set_inverse(1 / propensities_from(self.propensity, self.label_counts_, self.n_points_))
         self._open_checkpoint(run)
         self.base_, unseen = self._base_and_unseen(X, Y, run)
-        self._set_inverse(1 / propensities_from(self.propensity, self.label_counts_, self.n_points_))
         found, truth = unseen.predictions, Y[unseen.rows]
         hits = Matches.of(found, truth).hits
         proposed = found.labels >= 0
@@ -78,28 +87,39 @@ class Reranker(Wrapper):
     def _base_and_unseen(self, X: Any, Y: sparse.csr_matrix, run: Run) -> tuple[Any, Unseen]:
         k = min(self.candidates, Y.shape[1])
         if self.prefit:
-            base = check_fitted_part(self.base, Y.shape[1])
-            # Propensities come from the counts that the base was trained with: X is what it has not seen.
-            self.label_counts_, self.n_points_ = base.label_counts_, base.n_points_
             rows = sampled_rows(n_rows(X), self.sample, self.random_state)
-            return base, Unseen(rows, predict_rows(base, X, rows, k))
+            return self.base, Unseen(rows, predict_rows(self.base, X, rows, k))
         unseen = predict_unseen(self._new_base, X, Y, self._splits(), k=k, run=run)
         return self._new_base().fit(X, Y, run=run.part("base")), unseen
+
+    def predict(self, X: Any, *, k: int = 5, exponent: float | None = None) -> Predictions:
+        """The k best labels of each point; `exponent`, from 0 to 1, stands in for the model's own."""
+        self._check_fitted()
+        k = check_k(k, self.n_labels_)
+        X = self._check_X(X, fitted=True)
+        return self._reranked(X, k, self._own_exponent() if exponent is None else check_exponent(exponent))
+
+    def _predict(self, X: Any, k: int) -> Predictions:
+        return self._reranked(X, k, self._own_exponent())
+
+    def _reranked(self, X: Any, k: int, exponent: float) -> Predictions:
+        labels, log_odds = self._propose(X, k)
+        return best_of(labels, log_quotient(labels, log_odds, self._log_inverse, exponent), k)
+
+    @abstractmethod
+    def _own_exponent(self) -> float:
+        """The exponent that counts where none is given to `predict`."""
 
     def _learn(self, unseen: Candidates, run: Run) -> None:
         """Fit the module to what the base proposes for points that it has not seen."""
 
-    def _propose(self, X: Any, k: int) -> tuple[NDArray[np.int32], Floats]:
-        """The base's best labels, at least k, and their log-odds."""
+    def _propose(self, X: Any, k: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """The base's best labels, at least k, and the log-odds that they are ranked by."""
         found = self.base_.predict(X, k=max(k, min(self.candidates, self.n_labels_)))
         return found.labels, self._log_odds(found)
 
     def _log_odds(self, found: Predictions) -> Floats:
         return self.calibration_(found.scores.astype(np.float64))
-
-    def _ranked(self, labels: NDArray[np.int32], log_odds: NDArray[Any], exponent: float, k: int) -> Predictions:
-        """The k best by log(P / p^exponent)."""
-        return best_of(labels, log_quotient(labels, log_odds, self._log_inverse, exponent), k)
 
     def _set_inverse(self, inverse: Floats) -> None:
         self.inverse_propensities_, self._log_inverse = inverse, np.log(inverse)
@@ -114,6 +134,13 @@ class Reranker(Wrapper):
         super()._set_state(state)
         self.calibration_ = Calibration.from_state(state.part("calibration"))
         self._set_inverse(state.arrays["inverse_propensities"])
+
+
+def check_exponent(exponent: float) -> float:
+    check_at_least_zero(exponent=exponent)
+    if exponent > 1:
+        raise ParameterError(f"exponent is {exponent!r}, but must be a number from 0 to 1")
+    return exponent
 
 
 def log_quotient(
