@@ -1,15 +1,16 @@
 """What the tail modules do, in pictures: on EURLEX57K, training part to test part, with the settings of the recipes.
 
-    python benchmarks/tail_modules.py frontier [dismec parabel bonsai fastxml]
+    python benchmarks/tail_modules.py frontier [dismec parabel bonsai fastxml ...]
+    python benchmarks/tail_modules.py overhead       # seconds of prediction through RankNet and of its base alone
     python benchmarks/tail_modules.py norms          # classifier norm against label frequency, before and after Taug
     python benchmarks/tail_modules.py copies         # PSP@k against n_aug
     python benchmarks/tail_modules.py split          # PSP@k against tau
     python benchmarks/tail_modules.py blocks         # RankNet with and without parts of itself
-    python benchmarks/tail_modules.py summary        # modules beside their bases, from docs/results/eurlex57k/*.json
 
-Each writes docs/results/tail-modules-NAME.json and its table in docs/tail-modules.md; all but `blocks` and `summary`
-draw docs/images/tail_NAME.png. `frontier` adds to what the file holds for other bases. Data are those of
-recipes/eurlex57k.
+Each writes docs/results/tail-modules-NAME.json and its table in docs/tail-modules.md; all but `overhead` draw
+docs/images/tail_NAME.png. `frontier` adds to what the file holds for other bases; without training anything, it draws
+the picture anew when it is given the base `none`. Data are those of recipes/eurlex57k. The tables that put recipes side
+by side are made by benchmarks/tail_tables.py.
 """
 
 from __future__ import annotations
@@ -44,7 +45,16 @@ EXPONENTS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
 COPIES = (0, 1, 4, 8)
 SPLITS = (0.05, 0.1, 0.2, 0.3, 0.5)
 METRICS = ("P@1", "P@5", "PSP@1", "PSP@3", "PSP@5")
-COLORS = {"dismec": "tab:blue", "parabel": "tab:green", "bonsai": "tab:orange", "fastxml": "tab:red"}
+COLORS = {
+    "dismec": "tab:blue", "parabel": "tab:green", "bonsai": "tab:orange", "fastxml": "tab:red",
+    "dismec-pw-cb": "tab:purple", "taug-dismec": "tab:cyan", "taug-dismec-pw-cb": "tab:pink",
+    "taug-bonsai": "tab:brown",
+}  # fmt: skip
+PANELS = {
+    "bases": ("dismec", "parabel", "bonsai", "fastxml"),
+    "levers of DiSMEC": ("dismec", "taug-dismec", "dismec-pw-cb", "taug-dismec-pw-cb"),
+}
+ROUNDS = 9
 
 
 def data() -> tuple[Dataset, Dataset]:
@@ -70,16 +80,22 @@ def table(first: str, rows: dict[str, dict[str, float]]) -> str:
     return markdown_table([first, *METRICS], cells)
 
 
-def write(name: str, content: dict[str, Any]) -> None:
-    about = {"command": f"python benchmarks/tail_modules.py {name}", "commit": commit(), "machine": machine()}
+def write(name: str, content: dict[str, Any], *, command: str | None = None) -> None:
+    command = command or f"python benchmarks/tail_modules.py {name}"
+    about = {"command": command, "commit": commit(), "machine": machine()}
     file = ROOT / "docs" / "results" / f"tail-modules-{name}.json"
     file.write_text(json.dumps(about | content, indent=1) + "\n", encoding="utf-8")
     print(content["table"])
+    fill(name, content["table"])
+
+
+def fill(name: str, text: str) -> None:
+    """Put a table between its marks in docs/tail-modules.md, where it has any."""
     page = ROOT / "docs" / "tail-modules.md"
     before, begin, rest = page.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
     _, end, after = rest.partition(f"<!-- end of {name} -->")
-    if begin and end:  # the page repeats what the file says
-        page.write_text(f"{before}{begin}{content['table']}\n{end}{after}", encoding="utf-8")
+    if begin and end:
+        page.write_text(f"{before}{begin}{text}\n{end}{after}", encoding="utf-8")
 
 
 def saved(name: str) -> dict[str, Any]:
@@ -92,53 +108,129 @@ def saved(name: str) -> dict[str, Any]:
 
 
 def frontier(names: Iterable[str]) -> None:
-    """PSP@1 against P@1 as the exponent of PropensityRerank moves, and where RankNet stands (from its recipe)."""
+    """PSP@1 against P@1 as the exponent moves, without blocks (which is PropensityRerank) and with them (RankNet)."""
     train, test = data()
-    lines, seconds = (saved("frontier").get(part, {}) for part in ("lines", "seconds"))
+    lines = saved("frontier").get("lines", {})
     for name in names:
-        model = read_recipe(RECIPES / f"rerank-{name}.toml").estimator().fit(train.X, train.Y)
-        lines[name] = {str(e): measured(model, test, exponent=e) for e in EXPONENTS}
-        seconds[name] = times(model.base_, train, test)
-    rows = {
-        f"{name}, exponent {e}": v for name, line in lines.items() for e, v in line.items() if e in "0.0 0.3 0.5 1.0"
-    }
-    write("frontier", {"lines": lines, "seconds": seconds, "table": table("base and exponent", rows)})
-    figure, axis = plt.subplots(figsize=(8, 6), layout="constrained")
-    for name, line in lines.items():
-        points = [(values["P@1"], values["PSP@1"]) for values in line.values()]
-        axis.plot(*zip(*points, strict=True), marker=".", color=COLORS[name], label=f"{name}, exponent 0 to 1")
-        axis.plot(*points[0], marker="o", color=COLORS[name], markersize=9)
-        result = ROOT / "docs" / "results" / "eurlex57k" / f"ranknet-{name}.json"
-        if result.is_file():
-            metrics = json.loads(result.read_text(encoding="utf-8"))["metrics"]
-            axis.plot(metrics["P@1"], metrics["PSP@1"], marker="*", color=COLORS[name], markersize=15, linestyle="none")
-    for e in (0.1, 0.3, 0.5, 1.0):
-        values = next(iter(lines.values()))[str(e)]
-        axis.annotate(f"{e:g}", (values["P@1"], values["PSP@1"]), xytext=(6, 4), textcoords="offset points")
-    axis.set(title="EURLEX57K, test part: ● base, ★ RankNet", xlabel="P@1, %", ylabel="PSP@1, %")
-    axis.legend()
+        if name == "none":
+            continue
+        model = read_recipe(RECIPES / f"ranknet-{name}.toml").estimator().fit(train.X, train.Y)
+        model.base_ = Remembering(model.base_)
+        ranknet = {str(e): measured(model, test, exponent=e) for e in EXPONENTS}
+        chosen = measured(model, test) | {"exponent": round(model.exponent_, 3)}
+        model.blocks_ = ResidualBlocks.none(model.n_labels_)
+        closed = {str(e): measured(model, test, exponent=e) for e in EXPONENTS}
+        lines[name] = {"PropensityRerank": closed, "RankNet": ranknet, "chosen": chosen}
+        print(name, chosen, flush=True)
+    lines = {name: lines[name] for name in COLORS if name in lines}
+    write("frontier", {"lines": lines, "table": frontier_table(lines)})
+    figure, axes = plt.subplots(1, 2, figsize=(15, 6.5), layout="constrained")
+    for axis, (title, shown) in zip(axes, PANELS.items(), strict=True):
+        draw_frontier(axis, {name: lines[name] for name in shown if name in lines})
+        axis.set(title=f"EURLEX57K, test part: {title}", xlabel="P@1, %", ylabel="PSP@1, %")
     figure.savefig(ROOT / "docs" / "images" / "tail_frontier.png", dpi=110)
 
 
-def times(base: Any, train: Dataset, test: Dataset) -> dict[str, float]:
-    """Seconds that the base and RankNet around it take for the test part, each the best of five.
+class Remembering:
+    """A fitted base that is always asked about the same points, and predicts them once."""
 
-    What the network learned does not matter here: its weights are random.
+    def __init__(self, base: Any) -> None:
+        self.base, self.found = base, {}
+
+    def predict(self, X: Any, *, k: int) -> Any:
+        if k not in self.found:
+            self.found[k] = self.base.predict(X, k=k)
+        return self.found[k]
+
+
+def frontier_table(lines: dict[str, Any]) -> str:
+    """PSP@1 at equal P@1: that of the plain base, and half a point, one and two less."""
+    steps = (0.0, 0.5, 1.0, 2.0)
+    modules = ("PropensityRerank", "RankNet")
+    cells = []
+    for name, line in lines.items():
+        plain = next(base for base in PANELS["bases"] if base in name)
+        most = lines.get(plain, line)["PropensityRerank"]["0.0"]["P@1"]
+        start = line["PropensityRerank"]["0.0"]
+        cells.append([name, f"{start['P@1']:.2f}", f"{start['PSP@1']:.2f}"])
+        cells[-1] += [at_precision(line[module], most - step) for module in modules for step in steps]
+    header = [f"{module}, {-step:+g}" if step else f"{module}, 0" for module in modules for step in steps]
+    return markdown_table(["base", "P@1", "PSP@1", *header], cells)
+
+
+def at_precision(line: dict[str, dict[str, float]], least: float) -> str:
+    """PSP@1 at the largest exponent that leaves this much P@1, on straight lines between the measured exponents."""
+    points = [(values["P@1"], values["PSP@1"]) for values in line.values()]
+    if max(precision for precision, _ in points) < least:
+        return "-"
+    last = max(i for i, (precision, _) in enumerate(points) if precision >= least)
+    if last + 1 == len(points):
+        return f"{points[last][1]:.2f}"
+    (high, one), (low, other) = points[last], points[last + 1]
+    return f"{one + (high - least) / (high - low) * (other - one):.2f}"
+
+
+def draw_frontier(axis: Any, lines: dict[str, Any]) -> None:
+    for name, line in lines.items():
+        for module, style in (("PropensityRerank", "-"), ("RankNet", "--")):
+            points = [(values["P@1"], values["PSP@1"]) for values in line[module].values()]
+            axis.plot(*zip(*points, strict=True), marker=".", linestyle=style, color=COLORS[name])
+            if module == "PropensityRerank":
+                axis.plot(*points[0], marker="o", color=COLORS[name], markersize=9, linestyle="none")
+        axis.plot(line["chosen"]["P@1"], line["chosen"]["PSP@1"], marker="*", color=COLORS[name], markersize=16)
+        axis.plot([], [], color=COLORS[name], label=name)
+    for e in (0.1, 0.3, 0.5, 1.0):
+        values = next(iter(lines.values()))["PropensityRerank"][str(e)]
+        axis.annotate(f"{e:g}", (values["P@1"], values["PSP@1"]), xytext=(6, 4), textcoords="offset points")
+    for label, style in (("base alone", "ko"), ("PropensityRerank, exponent 0 to 1", "k-"), ("RankNet", "k--")):
+        axis.plot([], [], style, label=label)
+    axis.plot([], [], "k*", markersize=12, label="RankNet, the exponent it chose")
+    axis.legend(loc="lower left")
+
+
+# --- the price of prediction -----------------------------------------------------------------------------------------
+
+
+def overhead(_: Iterable[str]) -> None:
+    """Seconds that the base and RankNet around it take for the test part and for one point, in turns, medians.
+
+    What the network learned does not matter here: its weights are random, over all labels.
     """
-    few = train.subset(np.arange(2000))
-    model = RankNet(base=base, prefit=True, blocks=0).fit(few.X, few.Y)
-    wide = np.random.default_rng(0).normal(size=(1, model.n_labels_, model.units)).astype(np.float32)
-    rows = np.arange(model.n_labels_, dtype=np.int32)
-    model.blocks_ = ResidualBlocks(rows, wide, wide[:, 0], wide, wide[:, :, 0].copy())
-    found = {}
-    for name, part in (("base", base), ("RankNet", model)):
-        runs = []
-        for _ in range(5):
+    train, test = data()
+    content, cells = {}, []
+    for name in PANELS["bases"]:
+        base = base_of(name).fit(train.X, train.Y)
+        few = train.subset(np.arange(2000))
+        model = RankNet(base=base, prefit=True, blocks=0).fit(few.X, few.Y)
+        wide = np.random.default_rng(0).normal(size=(1, model.n_labels_, model.units)).astype(np.float32)
+        rows = np.arange(model.n_labels_, dtype=np.int32)
+        model.blocks_ = ResidualBlocks(rows, wide, wide[:, 0], wide, wide[:, :, 0].copy())
+        whole, one = in_turns(base, model, [test.X] * ROUNDS), in_turns(base, model, [test.X[i] for i in range(300)])
+        content[name] = {"test part": whole, "one point": one}
+        cells.append([name, *(f"{1000 * v:.0f}" for v in whole), f"{whole[1] / whole[0]:.2f}"])
+        cells[-1] += [*(f"{1000 * v:.2f}" for v in one), f"{one[1] / one[0]:.2f}"]
+        print(cells[-1], flush=True)
+    header = [
+        "base",
+        f"{test.n_points} points, ms",
+        "through RankNet",
+        "times",
+        "one point, ms",
+        "through RankNet",
+        "times",
+    ]
+    write("overhead", {"seconds": content, "table": markdown_table(header, cells)})
+
+
+def in_turns(base: Any, model: Any, inputs: list[Any]) -> list[float]:
+    """Median seconds of the base and of the model around it; each input goes to both, one after the other."""
+    seconds: list[list[float]] = [[], []]
+    for X in [inputs[0], *inputs]:  # the first once more: it warms up
+        for part, own in zip((base, model), seconds, strict=True):
             started = time.perf_counter()
-            part.predict(test.X, k=5)
-            runs.append(time.perf_counter() - started)
-        found[name] = round(min(runs), 4)
-    return found
+            part.predict(X, k=5)
+            own.append(time.perf_counter() - started)
+    return [round(float(np.median(own[1:])), 6) for own in seconds]
 
 
 # --- classifier norms ------------------------------------------------------------------------------------------------
@@ -249,7 +341,7 @@ def blocks(_: Iterable[str]) -> None:
     base = base_of("dismec").fit(first.X, first.Y)
     rows = {"DiSMEC": measured(base, held)}
     closed = PropensityRerank(base=base, prefit=True).fit(second.X, second.Y)
-    rows |= {f"PropensityRerank, exponent {e}": measured(closed, held, exponent=e) for e in (0.3, 0.4, 0.5)}
+    rows |= {f"PropensityRerank, exponent {e}": measured(closed, held, exponent=e) for e in EXPONENTS[:7]}
     variants: dict[str, dict[str, Any]] = {
         "RankNet": {}, "no blocks": {"blocks": 0}, "two blocks": {"blocks": 2}, "8 units": {"units": 8},
         "the paper's loss alone": {"anchor": 0.0, "shrink": 1.0},
@@ -259,39 +351,20 @@ def blocks(_: Iterable[str]) -> None:
         rows[name if name == "RankNet" else f"RankNet, {name}"] = measured(model, held)
         print(name, rows[next(reversed(rows))], flush=True)
     write("blocks", {"rows": rows, "table": table("model", rows)})
-
-
-# --- modules beside their bases ---------------------------------------------------------------------------------------
-
-MODULES = ("rerank", "ranknet", "taug", "ranknet-taug")
-SUMMARY_METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "PSnDCG@5")
-
-
-def summary(_: Iterable[str]) -> None:
-    """The tables 2, 3 and 5 of the paper in one: every base, and what each module changes."""
-    rows, folder = [], ROOT / "docs" / "results" / "eurlex57k"
-
-    def metrics(recipe: str) -> dict[str, float] | None:
-        file = folder / f"{recipe}.json"
-        return json.loads(file.read_text(encoding="utf-8"))["metrics"] if file.is_file() else None
-
-    for name in ("dismec", "dismec-pw-cb", "parabel", "bonsai", "fastxml"):
-        base = metrics(name)
-        if base is None:
-            continue
-        rows.append([name, *(f"{base[metric]:.2f}" for metric in SUMMARY_METRICS)])
-        for module in MODULES:
-            found = metrics(f"{module}-{name}")
-            if found is not None:
-                changes = (f"{found[m]:.2f} ({found[m] - base[m]:+.2f})" for m in SUMMARY_METRICS)
-                rows.append([f"{module}-{name}", *changes])
-    write("summary", {"table": markdown_table(["recipe (change against its base)", *SUMMARY_METRICS], rows)})
+    figure, axis = plt.subplots(figsize=(8, 6), layout="constrained")
+    line = [(v["P@1"], v["PSP@1"]) for name, v in rows.items() if name.startswith("PropensityRerank")]
+    axis.plot(*zip(*line, strict=True), marker=".", color="gray", label="PropensityRerank, exponents 0 to 0.6")
+    for name in rows:
+        if name.startswith("RankNet"):
+            axis.plot(rows[name]["P@1"], rows[name]["PSP@1"], marker="*", markersize=14, linestyle="none", label=name)
+    axis.set(title="RankNet over one DiSMEC, points of the training part", xlabel="P@1, %", ylabel="PSP@1, %")
+    axis.legend()
+    figure.savefig(ROOT / "docs" / "images" / "tail_blocks.png", dpi=110)
 
 
 def main() -> None:
     pictures: dict[str, Callable[[Iterable[str]], None]] = {
-        "frontier": frontier, "norms": norms, "copies": copies, "split": split, "blocks": blocks,
-        "summary": summary,
+        "frontier": frontier, "overhead": overhead, "norms": norms, "copies": copies, "split": split, "blocks": blocks,
     }  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("picture", choices=list(pictures))

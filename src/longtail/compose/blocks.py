@@ -57,7 +57,8 @@ class ResidualBlocks:
         return cls(**state.arrays)
 
 
-@njit(cache=True, nogil=True)
+# Sums may be taken in any order: five times as fast, and prediction is to cost little beside the base's.
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
 def _pass_through(places, inward, hidden_bias, outward, bias, log_odds):
     n_blocks, n_units = hidden_bias.shape
     hidden = np.empty(n_units, np.float32)
