@@ -5,7 +5,16 @@ import pytest
 
 from longtail.core import codec
 from longtail.errors import ParameterError
-from longtail.objectives import PW, PropensityModel, PWcb, Unbiased, Unweighted, normalised, resolve_weighting
+from longtail.objectives import (
+    PW,
+    PropensityModel,
+    PWcb,
+    Unbiased,
+    Unweighted,
+    normalised,
+    normalised_coefficients,
+    resolve_weighting,
+)
 
 COUNTS = np.array([0, 1, 2, 10, 500])
 N = 1000
@@ -57,6 +66,18 @@ def test_only_the_unbiased_loss_is_unbounded() -> None:
     assert Unweighted().bounded
     assert not Unbiased().bounded
     assert "not bounded below" in Unbiased().why_unbounded
+
+
+@pytest.mark.parametrize("kind", [PW, PWcb])
+def test_normalised_over_pairs_the_noted_pairs_have_mean_one(kind) -> None:
+    counts = np.array([1, 5, 200, 3000])
+    per_label, _ = normalised_coefficients(kind(), counts, 5000)
+    per_pair, _ = normalised_coefficients(kind(normalise="pairs"), counts, 5000)
+    assert per_label.mean() == pytest.approx(1)
+    assert per_pair @ counts / counts.sum() == pytest.approx(1)
+    np.testing.assert_allclose(per_pair / per_pair[0], per_label / per_label[0])
+    with pytest.raises(ParameterError, match="normalise"):
+        kind(normalise="points")
 
 
 def test_normalised_has_mean_one_and_keeps_ratios() -> None:

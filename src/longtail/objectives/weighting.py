@@ -20,6 +20,7 @@ from longtail.objectives.propensity import PropensityModel, check_counts
 Floats = NDArray[np.float64]
 
 ORDERS = ("correct-then-rebalance", "rebalance-then-correct")
+MEANS = ("labels", "pairs")
 
 
 @runtime_checkable
@@ -52,15 +53,18 @@ class Unweighted:
 class PW:
     """Propensity weighting: the positive part times W_l = 2/p_l - 1 (eqs. 15, 16).
 
-    A convex surrogate of the unbiased 0-1 loss; rare labels, which are missing most, gain most.
+    A convex surrogate of the unbiased 0-1 loss; rare labels, which are missing most, gain most. normalise: what has the
+    mean weight 1 in deep models, see `normalised_coefficients`.
     """
 
     propensity: PropensityModel = field(default_factory=PropensityModel)
+    normalise: str = MEANS[0]
     bounded: ClassVar[bool] = True
     why_unbounded: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         _check_propensity(self.propensity)
+        _check_normalise(self.normalise)
 
     def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
         own = 2.0 * self.propensity.inverse(counts, n_points) - 1.0
@@ -74,11 +78,13 @@ class PWcb:
     order: `"correct-then-rebalance"` corrects for missing labels first, own = C(n) (2/p - 1) (eqs. 19, 21; the paper's
     PW-cb); `"rebalance-then-correct"` balances by the true number of points n/p first, own = C(n/p)/p + 1/p - 1
     (eq. 20). C(0) is infinite; a label without points gets C(1) = 1, the largest value that a label with points has.
+    normalise: as in `PW`.
     """
 
     propensity: PropensityModel = field(default_factory=PropensityModel)
     beta: float = 0.9
     order: str = ORDERS[0]
+    normalise: str = MEANS[0]
     bounded: ClassVar[bool] = True
     why_unbounded: ClassVar[str] = ""
 
@@ -89,6 +95,7 @@ class PWcb:
             raise ParameterError(f"beta is {self.beta!r}, but must be a number from 0 up to, but not including, 1")
         if self.order not in ORDERS:
             raise ParameterError(unknown("order", str(self.order), ORDERS))
+        _check_normalise(self.normalise)
 
     def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
         n = check_counts(counts, n_points)
@@ -127,22 +134,31 @@ class Unbiased:
         return inverse, 1.0 - inverse
 
 
-def normalised(eta: ArrayLike) -> Floats:
-    """eta_l L / sum(eta) (eq. 24): weights with mean 1, as deep models need them; linear models do not normalise."""
+def normalised(eta: ArrayLike, counts: ArrayLike | None = None) -> Floats:
+    """eta_l L / sum(eta) (eq. 24): weights with mean 1, as deep models need them; linear models do not normalise.
+
+    counts: take the mean over as many of each label."""
     eta = np.asarray(eta, dtype=np.float64)
-    total = float(eta.sum())
+    share = np.ones(eta.size) if counts is None else np.asarray(counts, dtype=np.float64)
+    total = float(eta @ share)
     if not 0 < total < np.inf:
         raise ParameterError(f"weights with the sum {total:g} cannot be normalised; the sum must be above 0 and finite")
-    return np.asarray(eta * (eta.size / total))
+    return np.asarray(eta * (share.sum() / total))
 
 
 def normalised_coefficients(weighting: Weighting, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
     """The coefficients as deep models use them: `own` normalised (eq. 24) where the weighting is a plain factor.
 
+    With `normalise="labels"` a label has the mean weight 1, as in eq. 24. Most noted pairs are of frequent labels, whose
+    weights are then far below 1 while negatives keep theirs: noted pairs hardly pull any more. With "pairs" they have
+    the mean weight 1, and pull as they do without a weighting. The ratios between labels are the same.
     The unbiased one stays as it is: its two parts belong together, and scaled they would estimate nothing.
     """
     own, opposite = weighting.coefficients(counts, n_points)
-    return (own, opposite) if opposite.any() else (normalised(own), opposite)
+    if opposite.any():
+        return own, opposite
+    over_pairs = getattr(weighting, "normalise", MEANS[0]) == "pairs"
+    return normalised(own, np.maximum(counts, 1) if over_pairs else None), opposite
 
 
 _NAMED: dict[str, type[PW] | type[PWcb] | type[Unbiased]] = {"pw": PW, "pw-cb": PWcb, "unbiased": Unbiased}
@@ -159,6 +175,11 @@ def resolve_weighting(weighting: Any) -> Weighting:
     if isinstance(weighting, Weighting) and not isinstance(weighting, type):
         return weighting
     raise ParameterError(f"weighting is {weighting!r}, but must be None, one of {', '.join(_NAMED)}, or a weighting")
+
+
+def _check_normalise(normalise: Any) -> None:
+    if normalise not in MEANS:
+        raise ParameterError(unknown("normalise", str(normalise), MEANS))
 
 
 def _check_propensity(propensity: Any) -> None:

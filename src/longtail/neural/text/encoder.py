@@ -21,6 +21,7 @@ try:
     import transformers
 except ImportError as missing:
     raise MissingExtraError("transformers", "deep", "a text model with an encoder") from missing
+from longtail.neural.text.fused_attention import with_fused_attention  # after it: it needs transformers too
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class TextEncoder(nn.Module):
 
     def __init__(self, model: nn.Module, *, pooling: str, layers: int) -> None:
         super().__init__()
-        self.model, self.pooling = with_steady_norms(model), pooling
+        self.model, self.pooling = with_fused_attention(with_steady_norms(model)), pooling
         config: Any = model.config
         self.layers = min(layers, int(config.num_hidden_layers))
         self.width = self.layers * int(config.hidden_size)
@@ -61,6 +62,13 @@ class TextEncoder(nn.Module):
             return torch.cat([state.mean(1) for state in kept], 1)
         share = (mask / mask.sum(1, keepdim=True)).unsqueeze(2)  # (n, T, 1)
         return torch.cat([(state * share).sum(1) for state in kept], 1)
+
+    def compile_layers(self, backend: str = "inductor") -> None:
+        """Let torch.compile fuse what a layer does; all layers share one program, for whatever length texts have."""
+        size = self.model.config.num_hidden_layers  # type: ignore[union-attr]
+        stacks = [m for m in self.model.modules() if isinstance(m, nn.ModuleList) and len(m) == size]
+        for layer in stacks[0] if stacks else ():
+            layer.compile(dynamic=True, backend=backend)
 
     # --- where encoders come from, and how they are kept --------------------------------------------------------------
 

@@ -1,0 +1,134 @@
+"""X-GRank with label clusters on yso-finna-en: how many of a text's labels the retrieved clusters hold, and P@k.
+
+    python benchmarks/cluster_recall.py --data FOLDER --encoder FOLDER --out FOLDER      (wants a GPU)
+    python benchmarks/cluster_recall.py --data FOLDER --draw FOLDER [--docs docs]
+
+FOLDER of --data holds train and test .jsonl.xz (`text`, `labels`) and labels.json.xz. The first command trains and
+writes xgrank.npz (predictions) and xgrank.json (recall@k of the cluster stage, times); the second computes the metrics
+and writes results/benchmarks/cluster-recall.json and images/cluster_recall.png (the form of X-GRank's figure 3).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from text_models import Notes, indicator, metrics_of, names_of, read, without_places
+
+from longtail.core import codec
+from longtail.core.run import Run
+
+K = 20
+RETRIEVED = (1, 2, 3, 5, 10, 20, 30, 40, 60, 100)
+SETTINGS: dict[str, Any] = {
+    "length": 64, "batch_size": 512, "epochs": 8, "learning_rate": 3e-4, "head_learning_rate": 3e-3, "dropout": 0.2,
+    "clusters_above": 0, "cluster_size": 32, "n_retrieved": 40, "token_cache": None,
+}  # fmt: skip
+
+
+def train(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
+    from longtail import XGRank
+
+    ids = sorted({label for row in parts["train"][1] for label in row})
+    column = {label: i for i, label in enumerate(ids)}
+    texts, labels = parts["train"]
+    model = XGRank(encoder=arguments.encoder, **SETTINGS | {"compile": arguments.compile})
+    started = time.perf_counter()
+    names = names_of(arguments.data, ids)
+    model.fit(texts, indicator(labels, column), label_names=names, run=Run(progress=Notes()))
+    record = {"parameters": codec.encode(model.get_params(deep=False)), "fit_s": time.perf_counter() - started}
+    record |= {"epochs": model.history_.epochs, "torch": torch.__version__}
+    record["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    texts, labels = parts["test"]
+    Y = indicator(labels, column)
+    record |= {"n_clusters": int(model.network_.members.shape[0]), "cluster_recall": cluster_recall(model, texts, Y)}
+    started = time.perf_counter()
+    found = model.predict(texts, k=K)
+    record["predict_s"] = time.perf_counter() - started
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(arguments.out / "xgrank.npz", label_ids=ids, labels=found.labels, scores=found.scores)
+    (arguments.out / "xgrank.json").write_text(json.dumps(record, indent=1))
+    print({key: record[key] for key in ("fit_s", "n_clusters", "cluster_recall")}, flush=True)
+
+
+def cluster_recall(model: Any, texts: list[str], Y: Any) -> dict[int, float]:
+    """For each k: the mean over texts of the share of their labels that the k best clusters hold, in percent."""
+    from longtail.neural.batches import to_device
+    from longtail.neural.placement import place
+    from longtail.neural.text.batches import by_length
+
+    placement = place(model.device, model.precision)
+    network, tokens = model.network_.to(placement.device).eval(), model.tokeniser_.tokens(texts)
+    cluster_of, most = network.cluster_of.cpu().numpy(), min(max(RETRIEVED), len(network.members))
+    recalled = np.zeros((len(texts), len(RETRIEVED)))
+    for rows, batch in by_length(tokens, 1024, model.tokeniser_.pad):
+        with torch.no_grad(), placement.autocast():
+            h = network.document(to_device(batch, placement.device))
+            best = network.clusters(h, network.encoder.word_vectors).topk(most).indices.cpu().numpy()
+        for row, clusters in zip(rows, best, strict=True):
+            wanted = cluster_of[Y.indices[Y.indptr[row] : Y.indptr[row + 1]]]
+            if wanted.size:
+                recalled[row] = [np.isin(wanted, clusters[:k]).mean() for k in RETRIEVED]
+    with_labels = np.diff(Y.indptr) > 0
+    return dict(zip(RETRIEVED, (100 * recalled[with_labels].mean(0)).round(2).tolist(), strict=True))
+
+
+def draw(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    from longtail import Predictions
+
+    record = without_places(json.loads((arguments.draw / "xgrank.json").read_text()))
+    saved = np.load(arguments.draw / "xgrank.npz")
+    ids = sorted({label for _, labels in parts.values() for row in labels for label in row})
+    column = {label: i for i, label in enumerate(ids)}
+    where = np.array([column[i] for i in saved["label_ids"].tolist()], np.int32)
+    predictions = Predictions(where[saved["labels"]], saved["scores"])
+    Y = {part: indicator(labels, column) for part, (_, labels) in parts.items()}
+    metrics = metrics_of(predictions, Y["test"], Y["train"])
+    recall = record["cluster_recall"]
+    lines = ["| clusters retrieved | " + " | ".join(recall) + " |", "| --- | " + "---: | " * len(recall)]
+    lines.append("| recall of labels, % | " + " | ".join(f"{value:.1f}" for value in recall.values()) + " |")
+    lines += ["", "| " + " | ".join(metrics) + " | fit s |", "|" + " ---: |" * (len(metrics) + 1)]
+    lines.append("| " + " | ".join(f"{value:.2f}" for value in metrics.values()) + f" | {record['fit_s']:.0f} |")
+    published = {
+        "command": "python benchmarks/cluster_recall.py --data FOLDER --encoder FOLDER --out FOLDER",
+        "machine": f"{record['device']}, torch {record['torch']}", "table": "\n".join(lines), "metrics": metrics,
+    }  # fmt: skip
+    file = arguments.docs / "results" / "benchmarks" / "cluster-recall-yso-finna-en.json"
+    file.write_text(json.dumps(published | record, indent=1) + "\n", encoding="utf-8")
+    figure, axis = plt.subplots(figsize=(6.5, 4), layout="constrained")
+    axis.plot([int(k) for k in recall], list(recall.values()), marker="o", color="tab:blue")
+    axis.set(xscale="log", xlabel=f"clusters retrieved, of {record['n_clusters']}", ylabel="recall of labels, %")
+    axis.set_xticks([1, 2, 5, 10, 20, 40, 100], ["1", "2", "5", "10", "20", "40", "100"])
+    axis.set_title("X-GRank, yso-finna-en: labels within the clusters that are ranked")
+    axis.grid(alpha=0.3)
+    figure.savefig(arguments.docs / "images" / "cluster_recall.png", dpi=110)
+    print(metrics)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--encoder")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--points", type=int, help="only the first so many points of each part")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--draw", type=Path)
+    parser.add_argument("--docs", type=Path, default=Path("docs"))
+    arguments = parser.parse_args()
+    parts = {part: read(arguments.data / f"{part}.jsonl.xz") for part in ("train", "test")}
+    parts = {part: (texts[: arguments.points], labels[: arguments.points]) for part, (texts, labels) in parts.items()}
+    (draw if arguments.draw else train)(parts, arguments)
+
+
+if __name__ == "__main__":
+    main()
