@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from longtail.compose.calibration import Calibration, log_probability
+from longtail.compose.calibration import Calibration, CalibrationOfGroups, log_probability
+from longtail.core.predictions import Predictions
 from longtail.errors import DataError
 
 
@@ -82,3 +83,32 @@ def test_scores_that_say_nothing_are_refused():
         Calibration.fit(np.ones(10), np.arange(10) > 4)
     with pytest.raises(DataError, match="infinite"):
         Calibration.fit(np.array([0.0, np.inf]), np.array([True, False]))
+
+
+def two_scales(n_points):
+    """Labels 0 and 1 with scores that mean the same but for a shift by 5 and a factor of 3."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 2, (n_points, 2))
+    hits = rng.random((n_points, 2)) < 1 / (1 + np.exp(-z))
+    scores = np.column_stack([z[:, 0], 5 + 3 * z[:, 1]]).astype(np.float32)
+    return Predictions(np.tile(np.array([[0, 1]], np.int32), (n_points, 1)), scores), hits, z
+
+
+def test_groups_of_labels_have_scales_of_their_own():
+    found, hits, z = two_scales(5000)
+    groups = CalibrationOfGroups.fit(found, hits, np.array([0, 1], np.int8))
+    together = CalibrationOfGroups.fit(found, hits, None)
+    assert np.abs(groups(found.labels, found.scores) - z).mean() < 0.2
+    assert np.abs(together(found.labels, found.scores) - z).mean() > 0.5
+    again = CalibrationOfGroups.from_state(groups.to_state())
+    np.testing.assert_array_equal(again(found.labels, found.scores), groups(found.labels, found.scores))
+
+
+def test_padding_stays_padding_and_a_small_group_goes_with_the_others():
+    found, hits, _ = two_scales(50)
+    small = CalibrationOfGroups.fit(found, hits, np.array([0, 1], np.int8))
+    assert small.parts[0] is small.parts[1]
+    labels, scores = np.array([[1, 0, -1]], np.int32), np.array([[2.0, 1.0, -np.inf]], np.float32)
+    z = CalibrationOfGroups.fit(*two_scales(500)[:2], np.array([0, 1], np.int8))(labels, scores)
+    assert np.isfinite(z[0, :2]).all()
+    assert z[0, 2] == -np.inf

@@ -31,7 +31,7 @@ def test_scores_are_the_quotient_of_the_closed_form(model):
     found = model.predict(X_TEST, k=5, exponent=0.7)
     raw = model.base_.predict(X_TEST, k=N_LABELS)
     inverse = PropensityModel().inverse(np.asarray(Y.sum(axis=0)).ravel(), X.shape[0])
-    probability = 1 / (1 + np.exp(-model.calibration_(raw.scores.astype(np.float64))))
+    probability = 1 / (1 + np.exp(-model.calibration_(raw.labels, raw.scores)))
     quotient = probability * inverse[raw.labels] ** 0.7
     order = np.argsort(-quotient, axis=1, kind="stable")[:, :5]
     np.testing.assert_array_equal(found.labels, np.take_along_axis(raw.labels, order, 1))
@@ -131,6 +131,19 @@ def test_wrappers_nest(tmp_path):
     found = longtail.load_model(tmp_path / "m").predict(X_TEST, k=5)
     np.testing.assert_array_equal(found.labels, model.predict(X_TEST, k=5).labels)
     assert longtail.evaluate(found, Y_TEST, ks=[1])["P@1"] > 50
+
+
+def test_scores_of_taugs_two_models_are_calibrated_apart(tmp_path):
+    raw = longtail.Taug(base=longtail.DiSMEC(), tau=0.2, n_aug=8)
+    model = longtail.PropensityRerank(base=raw, folds=2, exponent=0.3).fit(X, Y)
+    assert len(model.calibration_.parts) == 2
+    head, tail = (part(np.array([0.0]))[0] for part in model.calibration_.parts)
+    assert head != tail
+    model.save(tmp_path / "m")
+    found = longtail.load_model(tmp_path / "m").predict(X_TEST, k=5)
+    np.testing.assert_array_equal(found.scores, model.predict(X_TEST, k=5).scores)
+    apart = longtail.Taug(base=longtail.DiSMEC(), tau=0.2, merge="calibrated")
+    assert len(longtail.PropensityRerank(base=apart, folds=2).fit(X, Y).calibration_.parts) == 1, "one scale already"
 
 
 def test_the_best_of_candidates_and_a_plain_twin():

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 from scipy.special import expit
 
+from longtail.core.predictions import Predictions
 from longtail.core.state import State
 from longtail.errors import DataError
 
@@ -18,6 +19,7 @@ Floats = NDArray[np.float64]
 _BINS = 1000  # the fit looks at this many groups of neighbouring scores, however many scores there are
 _KNOTS = 6  # from the scores of hits, and as many from those of misses
 _SMOOTH = 10.0  # pull towards equal slopes: few points give a straight line, which is Platt's calibration
+_LEAST_SCORES = 100  # a group of labels with fewer is calibrated with all others
 _LEAST_SHARE = 1e-4  # of the mean slope: the function rises everywhere, so the order of scores is kept
 
 
@@ -64,6 +66,52 @@ class Calibration:
     @classmethod
     def from_state(cls, state: State) -> Calibration:
         return cls(state.arrays["knots"], state.arrays["log_odds"])
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationOfGroups:
+    """Calibrations of labels whose scores come from several models, such as Taug's two: one a group of labels.
+
+    `groups` (L,): the group of each label, from 0; None where there is but one.
+    """
+
+    groups: NDArray[np.int8] | None
+    parts: list[Calibration]
+
+    @classmethod
+    def fit(cls, found: Predictions, hits: NDArray[np.bool_], groups: NDArray[np.int8] | None) -> CalibrationOfGroups:
+        proposed = found.labels >= 0
+        together = Calibration.fit(found.scores[proposed], hits[proposed])
+        if groups is None:
+            return cls(None, [together])
+        parts = []
+        for group in range(int(groups.max()) + 1):
+            own = proposed & (groups[found.labels] == group)
+            enough = own.sum() >= _LEAST_SCORES and np.ptp(found.scores[own]) > 0
+            parts.append(Calibration.fit(found.scores[own], hits[own]) if enough else together)
+        return cls(groups, parts)
+
+    def __call__(self, labels: NDArray[np.int32], scores: NDArray[Any]) -> Floats:
+        """The log-odds of scores of these labels (-1 pads); -inf stays -inf."""
+        scores = scores.astype(np.float64)
+        if self.groups is None:
+            return self.parts[0](scores)
+        z, group = np.empty_like(scores), self.groups[labels]
+        for number, part in enumerate(self.parts):
+            z[group == number] = part(scores[group == number])
+        return z
+
+    def to_state(self) -> State:
+        state = State({"n_parts": len(self.parts)}, {} if self.groups is None else {"groups": self.groups})
+        for number, part in enumerate(self.parts):
+            state.nest(str(number), part.to_state())
+        return state
+
+    @classmethod
+    def from_state(cls, state: State) -> CalibrationOfGroups:
+        count = int(state.values["n_parts"])
+        parts = [Calibration.from_state(state.part(str(number))) for number in range(count)]
+        return cls(state.arrays.get("groups"), parts)
 
 
 def log_probability(log_odds: NDArray[Any]) -> NDArray[Any]:

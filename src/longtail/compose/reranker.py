@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.compose.calibration import Calibration, Floats, log_probability
+from longtail.compose.calibration import CalibrationOfGroups, Floats, log_probability
 from longtail.compose.unseen import Splits, Unseen, predict_rows, predict_unseen, sampled_rows
 from longtail.compose.wrapper import Wrapper, check_fitted_part
 from longtail.core import topk
@@ -57,7 +57,7 @@ class Reranker(Wrapper):
     prefit: bool
     random_state: int
 
-    calibration_: Calibration
+    calibration_: CalibrationOfGroups
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -80,8 +80,7 @@ class Reranker(Wrapper):
         self.base_, unseen = self._base_and_unseen(X, Y, run)
         found, truth = unseen.predictions, Y[unseen.rows]
         hits = Matches.of(found, truth).hits
-        proposed = found.labels >= 0
-        self.calibration_ = Calibration.fit(found.scores[proposed], hits[proposed])
+        self.calibration_ = CalibrationOfGroups.fit(found, hits, getattr(self.base_, "score_groups_", None))
         self._learn(Candidates(found.labels, self._log_odds(found), hits, truth), run)
 
     def _base_and_unseen(self, X: Any, Y: sparse.csr_matrix, run: Run) -> tuple[Any, Unseen]:
@@ -119,7 +118,7 @@ class Reranker(Wrapper):
         return found.labels, self._log_odds(found)
 
     def _log_odds(self, found: Predictions) -> Floats:
-        return self.calibration_(found.scores.astype(np.float64))
+        return self.calibration_(found.labels, found.scores)
 
     def _set_inverse(self, inverse: Floats) -> None:
         self.inverse_propensities_, self._log_inverse = inverse, np.log(inverse)
@@ -132,7 +131,7 @@ class Reranker(Wrapper):
 
     def _set_state(self, state: State) -> None:
         super()._set_state(state)
-        self.calibration_ = Calibration.from_state(state.part("calibration"))
+        self.calibration_ = CalibrationOfGroups.from_state(state.part("calibration"))
         self._set_inverse(state.arrays["inverse_propensities"])
 
 

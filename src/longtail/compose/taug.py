@@ -94,6 +94,15 @@ class Taug(Wrapper):
         self.head_, self.tail_ = head_and_tail(self.label_counts_, self.tau)
         self.calibrations_ = self._calibrated(X, Y, run) if self.merge == "calibrated" else []
         self.models_ = self._new_models().fit(X, Y, run=run)
+        self.score_groups_ = self._score_groups()
+
+    def _score_groups(self) -> NDArray[np.int8] | None:
+        """Which model's scores a label has (0 head, 1 tail), for modules that calibrate; None if the scales are one."""
+        if self.calibrations_:
+            return None
+        groups = np.zeros(self.n_labels_, np.int8)
+        groups[self.tail_] = 1
+        return groups
 
     def _new_models(self) -> Decoupled:
         alteration = Alteration(self.keep, self.swaps, self.random_state)
@@ -130,6 +139,7 @@ class Taug(Wrapper):
         self.models_.restore_from(models)
         count = int(state.values["n_calibrations"])
         self.calibrations_ = [Calibration.from_state(state.part(f"calibration{i}")) for i in range(count)]
+        self.score_groups_ = self._score_groups()
 
 
 def head_and_tail(counts: NDArray[np.int64], tau: float) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
