@@ -3,7 +3,8 @@ side by side, from docs/results/eurlex57k/*.json (made by `longtail bench recipe
 
     python benchmarks/tail_tables.py
 
-Writes them into docs/tail-modules.md. Recipes without results are left out.
+Writes docs/results/tail-modules-NAME.json, which `longtail bench` puts into docs/results.md, and the tables in
+docs/tail-modules.md. Recipes without results are left out.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from tail_modules import ROOT, fill
+from tail_modules import ROOT, write
 
 from longtail.bench.results import markdown_table
 
@@ -101,8 +102,7 @@ def main() -> None:
         ),
     }
     for name, table in tables.items():
-        fill(name, table)
-        print(f"\n{name}\n{table}")
+        write(name, {"table": table}, command="python benchmarks/tail_tables.py")
 
 
 if __name__ == "__main__":
