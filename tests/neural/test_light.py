@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
+
+from longtail import GLaS
+
 SCRIPT = """
 import sys
 
@@ -28,4 +32,34 @@ assert len(model.history_.epochs) == 1
 
 def test_glas_trains_without_numba_faiss_and_accelerate():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+LOAD = """
+import sys
+
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+
+sys.meta_path.insert(0, NotInstalled())
+import longtail
+
+try:
+    longtail.load_model(sys.argv[1])
+except longtail.errors.MissingExtraError as error:
+    assert "pip install 'longtail[deep]'" in str(error), error
+else:
+    raise AssertionError("loaded without torch")
+"""
+
+
+def test_a_saved_model_says_what_to_install_where_torch_is_missing(tmp_path):
+    X = np.eye(20, dtype=np.float32)
+    GLaS(width=4, epochs=1, n_jobs=1).fit(X, X[:, :3]).save(tmp_path / "m")
+    command = [sys.executable, "-c", LOAD, str(tmp_path / "m")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

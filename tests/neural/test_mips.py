@@ -63,6 +63,53 @@ def test_codes_find_the_share_that_was_asked_for_and_say_so(clustered, monkeypat
     np.testing.assert_allclose(found.scores[:, 0], (points[150:] * labels[found.labels[:, 0]]).sum(1), rtol=1e-5)
 
 
+def plain_codes(labels, centroids):
+    """Each label as the nearest centroid of each of its pieces."""
+    pieces = labels.reshape(len(labels), len(centroids), -1)
+    distances = ((pieces[:, :, None, :] - centroids[None]) ** 2).sum(-1)
+    nearest = distances.argmin(-1)
+    return centroids[np.arange(len(centroids)), nearest].reshape(labels.shape)
+
+
+def test_candidates_are_the_best_by_code_up_to_the_rounding_of_the_tables(clustered, monkeypatch):
+    """FAISS's scan against a plain one: it rounds each piece's products to a byte, no more."""
+    labels, points = clustered
+    monkeypatch.setattr(mips, "_PIECES", 8)
+    centroids = mips._trained_centroids(labels)
+    approximate = points @ plain_codes(labels, centroids).T
+    tables = np.einsum("npv,pcv->npc", points.reshape(len(points), len(centroids), -1), centroids)
+    rounding = len(centroids) * (tables.max(2) - tables.min(2)).max(1) / 255
+    found = LabelSearch(labels, Codes(centroids, 50, 0.0))._index.search(points, 50)[1]
+    fiftieth = np.sort(approximate, axis=1)[:, -50]
+    chosen = np.take_along_axis(approximate, found, 1)
+    assert (chosen >= (fiftieth - 2 * rounding)[:, None]).all()
+    assert rounding.max() < 0.5 * approximate.std()  # which is much less than what tells labels apart
+    assert all(len(set(row)) == 50 for row in found.tolist())
+
+
+def test_a_search_with_every_label_a_candidate_is_exact(clustered):
+    labels, points = clustered
+    search = LabelSearch(labels, Codes(mips._trained_centroids(labels), len(labels), 0.0))
+    np.testing.assert_array_equal(search.top(points, 7, n_jobs=1).labels, plain_top(labels, points, 7))
+
+
+@pytest.mark.parametrize("n_labels", [1, 15, 16, 40])
+def test_few_labels_are_no_trouble_for_codes(clustered, capfd, n_labels):
+    labels, points = clustered
+    search = LabelSearch.build(labels[:n_labels], points, kind="codes", n_jobs=1)
+    np.testing.assert_array_equal(search.top(points, 1).labels, plain_top(labels[:n_labels], points, 1))
+    assert capfd.readouterr().err == ""
+
+
+def test_the_callers_threads_are_left_alone(clustered):
+    import faiss
+
+    labels, points = clustered
+    before = faiss.omp_get_max_threads()
+    LabelSearch.build(labels, points, kind="codes", n_jobs=before + 1).top(points, 5, n_jobs=before + 2)
+    assert faiss.omp_get_max_threads() == before
+
+
 def test_recall_counts_labels_that_are_as_good():
     def predictions(scores):
         return Predictions(np.tile(np.arange(3), (2, 1)), np.array(scores, np.float32))

@@ -55,6 +55,18 @@ def test_one_step_is_adams_with_each_groups_own_learning_rate():
     np.testing.assert_allclose(np.abs(after["word.weight"] - before["word.weight"]), 0.1, rtol=1e-4)
 
 
+def test_with_a_large_epsilon_a_small_gradient_moves_less():
+    """Adam's first step is `lr g / (|g| + epsilon)`; far above the gradients it is a step of plain descent."""
+    module, gradients = Toy(), Toy()
+    before = weights(module)
+    batch = next(iter(ToyBatches(batch_size=N).epoch(0)))
+    gradients.training_step(batch).backward()
+    train(module, ToyBatches(batch_size=N), plan(epochs=1, epsilon=100.0))
+    gradient = gradients.linear.weight.grad.numpy()
+    expected = 0.05 * gradient / (np.abs(gradient) + 100)
+    np.testing.assert_allclose(before["linear.weight"] - weights(module)["linear.weight"], expected, rtol=1e-2)
+
+
 def test_batches_that_are_accumulated_are_one_large_batch():
     whole, parts = Toy(), Toy()
     train(whole, ToyBatches(batch_size=32), plan())
@@ -295,7 +307,7 @@ def test_a_gpu_that_is_not_there_is_an_error(monkeypatch):
     [
         {"epochs": 0}, {"learning_rate": 0.0}, {"clip": -1.0}, {"warmup": 1.0}, {"schedule": "staircase"},
         {"precision": "fp8"}, {"device": "tpu"}, {"average_from": 1.5}, {"patience": 0}, {"accumulate": 1.5},
-        {"seed": -1}, {"batch_size": True}, {"n_jobs": 0},
+        {"seed": -1}, {"epsilon": 0.0}, {"seed": 2**63}, {"batch_size": True}, {"n_jobs": 0},
     ],
 )  # fmt: skip
 def test_plans_that_make_no_sense_are_refused(wrong):

@@ -24,7 +24,7 @@ from longtail.neural.device_csr import DeviceCsr
 from longtail.neural.embedding import EmbeddingClassifier, EmbeddingTraining
 from longtail.neural.mips import KINDS, LabelSearch
 from longtail.neural.placement import Placement, place, place_to_predict, seeded, torch_threads
-from longtail.neural.plan import TrainingPlan, check_share
+from longtail.neural.plan import TrainingPlan, check_seed, check_share
 from longtail.neural.regularisers import REGULARISERS, CoOccurrence
 from longtail.neural.snapshot import to_array
 from longtail.neural.trainer import History, train
@@ -49,14 +49,15 @@ class GLaS(Estimator):
 
     width: dimension of the space. hidden: widths of hidden ReLU layers before it; () is a linear map.
     loss: "softmax", "bce", "squared-hinge", "margin", "negative-mining" or "grank". margin: of the two that have one,
-    in units of the cosine. negatives: labels drawn at random that a batch is scored against besides its own, "all", or
-    "auto": all up to 30,000 labels, else 10,000. labels_per_point: how the labels of a point count in a step: their
-    "mean", their "sum", "one" of them drawn at random, or "auto": "mean" for losses that compare single labels with the
-    others ("softmax", "margin", "negative-mining"), "sum" for the rest.
+    in units of the scores, which are cosines times a trained scale that starts at 20.
+    negatives: labels drawn at random that a batch is scored against besides its own, "all", or "auto": all up to 30,000
+    labels, else 10,000. labels_per_point: how the labels of a point count in a step: their "mean", their "sum", "one"
+    of them drawn at random, or "auto": "mean" for losses that compare single labels with the others ("softmax",
+    "margin", "negative-mining"), "sum" for the rest.
     regulariser: "glas", "spread-out", "gravity" or "none" (None), times `strength`. keep: share of the input features
     that survive input dropout.
     weighting: None, "pw", "pw-cb", "unbiased" (with "bce" and "squared-hinge") or an object of `longtail.objectives`.
-    epochs, batch_size, learning_rate, schedule, clip, average_from: see `TrainingPlan`.
+    epochs, batch_size, learning_rate, epsilon, schedule, clip, average_from: see `TrainingPlan`.
     validation: share of the points to hold out; training then ends after `patience` epochs without a better `metric`
     on them, and the best epoch is kept. 0: train on all points for all epochs.
     search: "exact", "codes" (approximate, FAISS) or "auto": exact up to 50,000 labels.
@@ -70,7 +71,7 @@ class GLaS(Estimator):
         width: int = 1024,
         hidden: tuple[int, ...] = (),
         loss: str = "softmax",
-        margin: float = 0.3,
+        margin: float = 10.0,
         negatives: int | str = "auto",
         labels_per_point: str = "auto",
         regulariser: str | None = "glas",
@@ -79,6 +80,7 @@ class GLaS(Estimator):
         epochs: int = 5,
         batch_size: int = 1024,
         learning_rate: float = 0.01,
+        epsilon: float = 1e-4,
         schedule: str = "linear",
         clip: float | None = None,
         average_from: float | None = None,
@@ -104,6 +106,7 @@ class GLaS(Estimator):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.epsilon = epsilon
         self.schedule = schedule
         self.clip = clip
         self.average_from = average_from
@@ -117,6 +120,7 @@ class GLaS(Estimator):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
+        check_seed("random_state", self.random_state)
         self._plan().check()
         check_whole("width", self.width, 1)
         if not isinstance(self.hidden, (tuple, list)):
@@ -144,10 +148,10 @@ class GLaS(Estimator):
 
     def _plan(self) -> TrainingPlan:
         return TrainingPlan(
-            epochs=self.epochs, learning_rate=self.learning_rate, batch_size=self.batch_size, clip=self.clip,
-            schedule=self.schedule, metric=self.metric if self.validation else None, patience=self.patience,
-            average_from=self.average_from, precision=self.precision, device=self.device, seed=self.random_state,
-            n_jobs=self.n_jobs,
+            epochs=self.epochs, learning_rate=self.learning_rate, epsilon=self.epsilon, batch_size=self.batch_size,
+            clip=self.clip, schedule=self.schedule, metric=self.metric if self.validation else None,
+            patience=self.patience, average_from=self.average_from, precision=self.precision, device=self.device,
+            seed=self.random_state, n_jobs=self.n_jobs,
         )  # fmt: skip
 
     # --- training ---------------------------------------------------------------------------------------------------
@@ -197,6 +201,11 @@ class GLaS(Estimator):
     def _split(self, n_points: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         order = np.random.default_rng(self.random_state).permutation(n_points)
         held_out = np.sort(order[: min(round(self.validation * n_points), n_points - 1)])
+        if self.validation and not held_out.size:
+            raise ParameterError(
+                f"validation is {self.validation!r}, which of {n_points} points holds out none; "
+                "set a larger share, or 0 to train for all epochs"
+            )
         return np.sort(order[held_out.size :]), held_out
 
     def _validation(self, X: sparse.csr_matrix, Y: sparse.csr_matrix) -> Callable[[nn.Module], dict[str, float]]:

@@ -10,8 +10,10 @@ that the best labels of a query lie in many lists.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,6 +38,7 @@ _PIECES = 128  # of a vector, at most: 64 bytes a label
 _FIRST_CANDIDATES = 50
 _SCORES_AT_ONCE = 1 << 24  # bounds the memory of exact search and of exact comparisons: 64 MB
 _LARGEST_K_OF_CODES = 100
+_CENTROIDS = 16  # of a piece: 4 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +67,8 @@ class LabelSearch:
         """queries: vectors of points, a few hundred or more, on which the number of candidates is chosen: the fewest
         that hold this share of the true 5 best labels. kind: "exact", "codes", or "auto" by the number of labels."""
         if kind == "exact" or (kind == "auto" and len(vectors) <= EXACT_UP_TO):
+            return cls(vectors)
+        if len(vectors) < _CENTROIDS:  # nothing to learn centroids from, and nothing to gain
             return cls(vectors)
         if kind == "auto" and importlib.util.find_spec("faiss") is None:
             logger.warning("faiss is not installed, so all %d labels are compared with every point", len(vectors))
@@ -95,13 +100,13 @@ class LabelSearch:
     def _by_code(self, queries: Floats, k: int, n_jobs: int) -> Predictions:
         assert self.codes is not None
         assert self._index is not None
-        _faiss().omp_set_num_threads(thread_count(n_jobs))
         n_candidates = min(max(self.codes.candidates, 4 * k), len(self.vectors))
         step = max(_SCORES_AT_ONCE // (n_candidates * queries.shape[1]), 1)
         parts = []
         for start in range(0, len(queries), step):
             block = queries[start : start + step]
-            _, labels = self._index.search(block, n_candidates)
+            with _faiss_threads(thread_count(n_jobs)):
+                _, labels = self._index.search(block, n_candidates)
             scores = np.matmul(self.vectors[labels], block[:, :, None])[:, :, 0]
             parts.append(best_first(labels, scores, k))
         return Predictions.concatenate(parts or [best_first(np.zeros((0, k), int), np.zeros((0, k), np.float32), k)])
@@ -148,10 +153,11 @@ def _trained_centroids(vectors: Floats) -> Floats:
     faiss = _faiss()
     width = vectors.shape[1]
     values = next(n for n in range(-(-width // _PIECES), width + 1) if width % n == 0)
-    faiss.omp_set_num_threads(1)
     quantiser = faiss.ProductQuantizer(width, width // values, 4)
-    quantiser.train(np.ascontiguousarray(vectors, np.float32))
-    return np.asarray(faiss.vector_to_array(quantiser.centroids), np.float32).reshape(-1, 16, values)
+    quantiser.cp.min_points_per_centroid = 1  # FAISS would write to stderr that it wants more
+    with _faiss_threads(1):
+        quantiser.train(np.ascontiguousarray(vectors, np.float32))
+    return np.asarray(faiss.vector_to_array(quantiser.centroids), np.float32).reshape(-1, _CENTROIDS, values)
 
 
 def _coded(vectors: Floats, centroids: Floats) -> Any:
@@ -171,6 +177,18 @@ def best_first(labels: NDArray[Any], scores: Floats, k: int) -> Predictions:
 
 def _tensor(vectors: Floats) -> torch.Tensor:
     return torch.from_numpy(vectors if vectors.flags.writeable else vectors.copy())
+
+
+@contextlib.contextmanager
+def _faiss_threads(number: int) -> Iterator[None]:
+    """FAISS's threads for the time of a piece of work; the caller's number comes back afterwards."""
+    faiss = _faiss()
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(number)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
 
 
 def _faiss() -> Any:

@@ -30,7 +30,7 @@ class Optimisers:
         self.parts: list[torch.optim.Optimizer] = []
         if dense:
             # One pass over the weights instead of a dozen: on 2 CPU cores half of a small network's step.
-            self.parts.append(torch.optim.AdamW(dense, lr=plan.learning_rate, fused=True))
+            self.parts.append(torch.optim.AdamW(dense, lr=plan.learning_rate, eps=plan.epsilon, fused=True))
         if sparse:
             self.parts.append(torch.optim.SparseAdam(sparse, lr=plan.learning_rate))
         self._rates = [[group["lr"] for group in part.param_groups] for part in self.parts]

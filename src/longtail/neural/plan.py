@@ -19,7 +19,8 @@ class TrainingPlan:
 
     epochs: passes over the batches, at most. learning_rate: of parameter groups that name none of their own.
     batch_size: points of a batch, for whoever makes the batches. accumulate: batches of one step. clip: largest norm of
-    all gradients together (None: any). weight_decay: of AdamW, for groups that name none.
+    all gradients together (None: any). weight_decay: of AdamW, for groups that name none. epsilon: of AdamW; from about
+    the size of a gradient on, what rarely has one (a rare feature) moves less instead of as far as all the rest.
     warmup: share of all steps in which the learning rate rises from 0. schedule: how it goes on, "constant", "linear"
     or "cosine", the latter two down to 0.
     metric, patience: after each epoch this metric of `validate` is looked at; the weights of the best epoch are kept,
@@ -37,6 +38,7 @@ class TrainingPlan:
     accumulate: int = 1
     clip: float | None = None
     weight_decay: float = 0.0
+    epsilon: float = 1e-8
     warmup: float = 0.0
     schedule: str = "constant"
     metric: str | None = None
@@ -51,8 +53,8 @@ class TrainingPlan:
     def check(self) -> None:
         for name in ("epochs", "batch_size", "accumulate", "patience"):
             check_whole(name, getattr(self, name), 1)
-        check_whole("seed", self.seed, 0)
-        check_positive(learning_rate=self.learning_rate)
+        check_seed("seed", self.seed)
+        check_positive(learning_rate=self.learning_rate, epsilon=self.epsilon)
         check_at_least_zero(weight_decay=self.weight_decay, checkpoint_seconds=self.checkpoint_seconds)
         if self.clip is not None:
             check_positive(clip=self.clip)
@@ -72,6 +74,13 @@ class TrainingPlan:
             return 1.0
         done = (step - rising) / max(n_steps - rising, 1)
         return 1.0 - done if self.schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * done))
+
+
+def check_seed(name: str, value: int) -> None:
+    """A whole number that torch and NumPy both take for a seed."""
+    check_whole(name, value, 0)
+    if value >= 2**63:
+        raise ParameterError(f"{name} is {value!r}, but must be less than 2**63")
 
 
 def check_share(name: str, value: float) -> None:
