@@ -91,7 +91,7 @@ def over_seeds(experiment: Any, trees: int) -> dict[str, dict[str, list[float]]]
 def coverage(docs: Path) -> dict[str, list[float]]:
     """(d): coverage@1..5 of the recipes on EURLEX57K."""
     found = {}
-    for name in ("fastxml", "pfastxml", "pfastrexml", "pfastrexml-points"):
+    for name in ("fastxml", "pfastxml", "pfastrexml", "pfastrexml-linear"):
         file = docs / "results" / "eurlex57k" / f"{name}.json"
         if file.is_file():
             metrics = json.loads(file.read_text(encoding="utf-8"))["metrics"]
@@ -101,7 +101,7 @@ def coverage(docs: Path) -> dict[str, list[float]]:
 
 COLORS = {"complete": "black", "plain": "tab:red", "propensity-scored": "tab:blue", "FastXML": "tab:red",
           "PfastXML": "tab:blue", "fastxml": "tab:red", "pfastxml": "tab:blue", "pfastrexml": "tab:orange",
-          "pfastrexml-points": "tab:green"}  # fmt: skip
+          "pfastrexml-linear": "tab:green"}  # fmt: skip
 
 
 def draw(result: dict[str, Any], covered: dict[str, list[float]], path: Path) -> None:

@@ -3,7 +3,8 @@
     python benchmarks/instance_trees_frontier.py [--trees 50] [--docs docs]
 
 Grows the trees of FastXML and of PfastXML once, and ranks the proposals of the latter in many ways: leaf frequencies
-times (1/p)^b for several b (b = 1 is PfastXML), alone or mixed with tail classifiers by several alpha and gamma.
+times (1/p)^b for several b (b = 1 is PfastXML), alone or mixed with the paper's tail classifiers by several alpha and
+gamma, or with linear ones (of several weightings) by several alpha.
 Prints the best of each kind, writes results/instance-trees-frontier.json and images/instance_trees_frontier.png.
 """
 
@@ -19,7 +20,7 @@ import matplotlib as mpl
 import numpy as np
 from scipy import sparse
 
-from longtail import FastXML, PfastreXML, PropensityModel
+from longtail import DiSMEC, FastXML, PfastXML, PropensityModel
 from longtail.bench.prepare import prepared
 from longtail.bench.recipe import find_data_root, read_recipe
 from longtail.bench.run import machine
@@ -27,7 +28,7 @@ from longtail.bench.scoring import conform, score_predictions
 from longtail.core.predictions import Predictions
 from longtail.data import Dataset, read_dataset
 from longtail.trees.instance.descend import top_of_forest
-from longtail.trees.instance.tail import Centres
+from longtail.trees.instance.tail import Centres, Classifiers
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -37,8 +38,12 @@ COMMAND = "python benchmarks/instance_trees_frontier.py"
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 MIXTURES = ((0.95, 30.0), (0.9, 30.0), (0.8, 30.0), (0.6, 30.0), (0.8, 10.0), (0.8, 100.0))
 WANTED = 1.3  # times the PSP@1 of FastXML, at no lower P@1
-KINDS = {"trees": "PfastXML's trees alone", "means": 'tail="means", the paper\'s', "points": 'tail="points"'}
-COLORS = {"trees": "tab:blue", "means": "tab:orange", "points": "tab:green"}
+ALPHAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+WEIGHTINGS = {"linear": None, "linear-pw": "pw", "linear-pw-cb": "pw-cb"}
+KINDS = {"trees": "PfastXML's trees alone", "means": 'tail="means", the paper\'s', "linear": 'tail="linear"',
+         "linear-pw": 'tail="linear", weighting="pw"', "linear-pw-cb": 'tail="linear", weighting="pw-cb"'}  # fmt: skip
+COLORS = {"trees": "tab:blue", "means": "tab:orange", "linear": "tab:green", "linear-pw": "tab:purple",
+          "linear-pw-cb": "tab:brown"}  # fmt: skip
 
 
 def dev_part(cache: Path) -> tuple[Dataset, Dataset]:
@@ -50,7 +55,7 @@ def dev_part(cache: Path) -> tuple[Dataset, Dataset]:
 
 def frontier(train: Dataset, dev: Dataset, trees: int) -> dict[str, Any]:
     inverse = PropensityModel().inverse(train.label_counts, train.n_points)
-    model = PfastreXML(n_trees=trees, tail="points").fit(train.X, train.Y)
+    model = PfastXML(n_trees=trees).fit(train.X, train.Y)
     X = conform(dev, model)
 
     def measured(predictions: Predictions) -> dict[str, float]:
@@ -59,17 +64,24 @@ def frontier(train: Dataset, dev: Dataset, trees: int) -> dict[str, Any]:
         return {name: round(metrics[name], 3) for name in ("P@1", "PSP@1")}
 
     found: dict[str, Any] = {"FastXML": measured(FastXML(n_trees=trees).fit(train.X, train.Y).predict(X, k=1))}
-    leaves, tails = model.forest_.leaves, {"means": Centres.of(train.X, train.Y), "points": model.tail_}
+    leaves, means = model.forest_.leaves, Centres.of(train.X, train.Y)
+    linear = {
+        kind: Classifiers.of(DiSMEC(weighting=weighting).fit(train.X, train.Y))
+        for kind, weighting in WEIGHTINGS.items()
+    }
     found |= {kind: [] for kind in KINDS}
     for b in EXPONENTS:
         again = (leaves.data * inverse[leaves.indices] ** (b - 1)).astype(np.float32)
         weighed = sparse.csr_matrix((again, leaves.indices, leaves.indptr), shape=leaves.shape)
         forest = replace(model.forest_, leaves=weighed)
         found["trees"].append({"b": b} | measured(top_of_forest(X, forest, 1, n_jobs=-1)))
-        for kind, tail in tails.items():
-            for alpha, gamma in MIXTURES:
-                ranked = top_of_forest(X, forest, 1, tail=tail, alpha=alpha, gamma=gamma, n_jobs=-1)
-                found[kind].append({"b": b, "alpha": alpha, "gamma": gamma} | measured(ranked))
+        for alpha, gamma in MIXTURES:
+            ranked = top_of_forest(X, forest, 1, tail=means, alpha=alpha, gamma=gamma, n_jobs=-1)
+            found["means"].append({"b": b, "alpha": alpha, "gamma": gamma} | measured(ranked))
+        for kind, tail in linear.items():
+            for alpha in ALPHAS:
+                ranked = top_of_forest(X, forest, 1, tail=tail, alpha=alpha, n_jobs=-1)
+                found[kind].append({"b": b, "alpha": alpha} | measured(ranked))
     return found
 
 

@@ -32,12 +32,11 @@ def ranked_anew(shares, X, Y, x, alpha, gamma):
     return scores
 
 
-def ranked_by_points(forest, shares, X, Y, x, alpha, gamma):
-    """The same with a tail classifier at every training point that shares a leaf with x."""
-    weights = sum(forest.points[[leaf_of(forest, root, x)]].toarray()[0] for root in forest.roots)
-    chances = 1 / (1 + np.exp(gamma / 2 * ((X - x) ** 2).sum(axis=1)))
-    scores = np.full(Y.shape[1], -np.inf)
+def ranked_by_margins(shares, weights, intercepts, x, alpha):
+    """The same with linear tail classifiers: weights (labels, features)."""
+    scores = np.full(shares.size, -np.inf)
     for label in np.flatnonzero(shares):
-        own = weights * (Y[:, label] > 0)
-        scores[label] = alpha * math.log(shares[label]) + (1 - alpha) * math.log(own @ chances / own.sum())
+        margin = weights[label] @ x + intercepts[label]
+        chance = math.exp(-(max(1 - margin, 0) ** 2))
+        scores[label] = alpha * math.log(shares[label]) + (1 - alpha) * math.log(chance)
     return scores

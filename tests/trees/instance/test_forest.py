@@ -11,8 +11,9 @@ from longtail.core.predictions import Predictions
 from longtail.trees.instance.descend import top_of_forest
 from longtail.trees.instance.forest import Forest
 from longtail.trees.instance.grow import Grower, GrowOptions
-from longtail.trees.instance.tail import Centres, TailPoints
-from trees.instance.plain import leaf_of, mean_of_leaves, ranked_anew, ranked_by_points
+from longtail.trees.instance.products import add_product
+from longtail.trees.instance.tail import Centres, Classifiers
+from trees.instance.plain import leaf_of, mean_of_leaves, ranked_anew, ranked_by_margins
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def data():
 @pytest.fixture(scope="module")
 def grower(data):
     weights = np.linspace(1, 4, data.train.n_labels)
-    return Grower(data.train.X, data.train.Y, GrowOptions(C=4.0, keep_points=True), label_weights=weights, seed=5)
+    return Grower(data.train.X, data.train.Y, GrowOptions(C=4.0), label_weights=weights, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +45,8 @@ def test_every_leaf_holds_the_labels_of_the_points_that_reach_it(data, grower):
         mean = Y[reached == leaf].mean(axis=0) * np.linspace(1, 4, data.train.n_labels)
         np.testing.assert_allclose(tree.leaves[[leaf]].toarray()[0], mean, rtol=1e-5)
         assert tree.hyperplanes[[leaf]].nnz == 0
-        together = tree.points[[leaf]].toarray()[0]
-        np.testing.assert_array_equal(together > 0, reached == leaf)
-        assert together.sum() == pytest.approx(1)
     inner = np.flatnonzero(tree.children[:, 0] >= 0)
-    assert all(tree.leaves[[node]].nnz == tree.points[[node]].nnz == 0 for node in inner)
+    assert all(tree.leaves[[node]].nnz == 0 for node in inner)
 
 
 def test_every_node_but_the_root_is_a_child_once(forest):
@@ -68,7 +66,7 @@ def test_trees_differ_by_number_and_by_seed_only(data, grower):
 def test_a_forest_survives_its_state(forest):
     for copy in (
         Forest.from_state(forest.to_state()),
-        Forest.from_arrays(forest.to_state().arrays, forest.hyperplanes.shape[1], forest.leaves.shape[1], 400),
+        Forest.from_arrays(forest.to_state().arrays, forest.hyperplanes.shape[1], forest.leaves.shape[1]),
     ):
         np.testing.assert_array_equal(copy.children, forest.children)
         np.testing.assert_array_equal(copy.roots, forest.roots)
@@ -76,7 +74,6 @@ def test_a_forest_survives_its_state(forest):
         assert copy.hyperplanes.shape == forest.hyperplanes.shape
         assert (copy.hyperplanes != forest.hyperplanes).nnz == 0
         assert (copy.leaves != forest.leaves).nnz == 0
-        assert (copy.points != forest.points).nnz == 0
 
 
 def test_prediction_is_the_mean_of_the_leaves(data, forest):
@@ -124,19 +121,34 @@ def test_tail_classifiers_rank_by_the_formula_of_the_paper(data, forest, alpha, 
         np.testing.assert_allclose(scores[found.labels[row][kept]], found.scores[row][kept], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("alpha", "gamma"), [(0.8, 30.0), (0.3, 5.0), (0.0, 400.0)])
-def test_tail_classifiers_of_points_rank_as_their_plain_twin(data, forest, alpha, gamma):
-    X, Y = data.train.X.toarray().astype(np.float64), data.train.Y.toarray()
-    tail = TailPoints.of(data.train.X, data.train.Y)
-    few = data.test.X[:8]
-    found = top_of_forest(few, forest, 8, tail=tail, alpha=alpha, gamma=gamma)
+@pytest.mark.parametrize("alpha", [0.8, 0.3, 0.0, 1.0])
+@pytest.mark.parametrize("density", [0.5, 1.0])
+def test_linear_tail_classifiers_rank_as_their_plain_twin(data, forest, alpha, density):
+    rng = np.random.default_rng(3)
+    weights = sparse.random(40, data.train.X.shape[1], density, "csr", np.float32, random_state=rng)
+    weights.data = rng.normal(0, 2, weights.nnz).astype(np.float32)
+    tail = Classifiers(weights, rng.normal(0, 1, 40).astype(np.float32))
+    few = data.test.X[:40]
+    found = top_of_forest(few, forest, 8, tail=tail, alpha=alpha)
     shares = mean_of_leaves(forest, few.toarray())
     for row, x in enumerate(few.toarray().astype(np.float64)):
-        scores = ranked_by_points(forest, shares[row], X, Y, x, alpha, gamma)
+        scores = ranked_by_margins(shares[row], weights.toarray().astype(np.float64), tail.intercepts, x, alpha)
         best = np.sort(scores)[::-1][:8]
         kept = found.labels[row] >= 0
         np.testing.assert_allclose(found.scores[row][kept], best[np.isfinite(best)], rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(scores[found.labels[row][kept]], found.scores[row][kept], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_features", [0, 1, 7, 150])
+def test_products_are_those_of_dense_vectors(n_features):
+    rng = np.random.default_rng(n_features)
+    for length in (0, 1, 30, 1000):
+        own, row = (np.sort(rng.choice(2000, n, replace=False)).astype(np.int32) for n in (n_features, length))
+        values, weights = rng.random(n_features, np.float32), rng.normal(0, 1, length).astype(np.float32)
+        dense, spread = np.zeros(2000, np.float32), np.zeros(2000, np.float32)
+        dense[own], spread[row] = values, weights
+        found = add_product(np.float32(0.5), (own, values, dense), row, weights)
+        np.testing.assert_allclose(found, 0.5 + dense @ spread, rtol=1e-4, atol=1e-5)
 
 
 def test_one_tree_with_a_single_leaf(data):

@@ -15,8 +15,8 @@ from longtail.metrics import Matches, score
 MODELS = [FastXML, PfastXML, PfastreXML]
 
 
-def with_points(**parameters):
-    return PfastreXML(tail="points", **parameters)
+def linear(**parameters):
+    return PfastreXML(tail="linear", weighting="pw-cb", **parameters)
 
 
 @pytest.fixture(scope="module")
@@ -54,43 +54,50 @@ def test_pfastrexml_with_alpha_1_ranks_as_pfastxml(data):
         model.set_params(alpha=2.0).predict(data.test.X)
 
 
-def test_a_tail_of_points_is_that_of_means_where_every_label_has_one_point():
-    rng = np.random.default_rng(0)
-    X = sparse.random(60, 40, 0.2, "csr", np.float32, random_state=rng)
-    Y = sparse.identity(60, np.float32, "csr")
-    means, points = (PfastreXML(n_trees=5, max_leaf=20, tail=tail).fit(X, Y) for tail in ("means", "points"))
-    one, other = (model.predict(X[:20] * 1.1, k=10) for model in (means, points))
-    assert (one.labels >= 0).sum() > 100
-    np.testing.assert_array_equal(one.labels, other.labels)
-    np.testing.assert_allclose(one.scores, other.scores, rtol=1e-5)
+def test_linear_tail_classifiers_are_those_of_dismec(data):
+    model = fitted(PfastreXML, data, tail="linear", weighting="pw-cb", alpha=0.0, max_leaf=2000, labels_per_leaf=150)
+    alone = longtail.DiSMEC(weighting="pw-cb").fit(data.train.X, data.train.Y).predict(data.test.X, k=150)
+    ranked = model.predict(data.test.X, k=150)  # one leaf proposes all labels that have points
+    for row in range(ranked.labels.shape[0]):
+        margins = dict(zip(alone.labels[row].tolist(), alone.scores[row].tolist(), strict=True))
+        own = [margins[label] for label in ranked.labels[row].tolist() if label >= 0]
+        np.testing.assert_allclose(ranked.scores[row][: len(own)], -(np.maximum(1 - np.array(own), 0) ** 2), atol=1e-4)
+    plain = fitted(PfastreXML, data, tail="linear").predict(data.test.X)
+    weighted = fitted(PfastreXML, data, tail="linear", weighting="pw-cb").predict(data.test.X)
+    assert (plain.scores != weighted.scores).any()
 
 
-def test_a_tail_of_points_finds_labels_whose_points_are_of_two_kinds():
-    """Label 0 is noted at both ends of an axis, so that its mean is at 0; that of label 1 is nearer to either end."""
+def test_a_linear_tail_finds_labels_whose_points_are_of_two_kinds():
+    """Label 0 is noted at two places, and its mean is far from both; the means of labels 1 and 2 are nearer."""
     rng = np.random.default_rng(1)
-    places = np.repeat([[1, 0, 0], [-1, 0, 0], [1, 1, 0], [-1, 1, 0]], [20, 20, 40, 40], axis=0)
-    X = places + rng.normal(0, 0.02, places.shape)
+    places = np.repeat(np.eye(4)[[0, 1]], 40, axis=0)  # label 0 at features 0 and 1 ...
+    others = np.repeat(np.eye(4)[[0, 1]] + 0.5 * np.eye(4)[[2, 3]], 40, axis=0)  # ... labels 1 and 2 beside each
+    X = np.vstack([places, others]) + rng.normal(0, 0.02, (160, 4))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
-    Y = np.zeros((120, 3))
-    Y[:40, 0] = Y[40:80, 1] = Y[80:, 2] = 1
-    one_leaf = {"n_trees": 2, "max_leaf": 200, "propensity": None}
+    Y = np.zeros((160, 3))
+    Y[:80, 0] = Y[80:120, 1] = Y[120:, 2] = 1
+    one_leaf = {"n_trees": 2, "max_leaf": 200, "propensity": None, "alpha": 0.0}
     first = {
-        tail: PfastreXML(tail=tail, **one_leaf).fit(X, Y).predict(X[:40], k=1).labels for tail in ("means", "points")
+        tail: PfastreXML(tail=tail, **one_leaf).fit(X, Y).predict(X[:80], k=1).labels for tail in ("means", "linear")
     }
-    assert (first["points"] == 0).all()
+    assert (first["linear"] == 0).all()
     assert (first["means"] != 0).all()
 
 
-def test_a_tail_of_points_does_not_round_to_nothing():
-    X = np.diag([1e3, 2e3, 3e3, 4e3])
-    model = PfastreXML(n_trees=3, tail="points").fit(X, np.eye(4))
-    predictions = model.predict(X[::-1].copy(), k=4)
-    assert np.isfinite(predictions.scores).all()
-    assert predictions.labels[:, 0].tolist() == [3, 2, 1, 0]
+@pytest.mark.parametrize("tail", ["means", "linear"])
+def test_a_tail_keeps_the_contract(tail, data, tmp_path):
+    """The contract suite knows one of the tails only."""
+    model = fitted(PfastreXML, data, tail=tail)
+    expected = model.predict(data.test.X, k=7)
+    assert_same(fitted(PfastreXML, data, tail=tail, n_jobs=1).predict(data.test.X, k=7), expected)
+    for row in (0, 17):
+        assert_same(model.predict(data.test.X[row], k=7), expected[row : row + 1])
+    model.save(tmp_path / "m")
+    assert_same(longtail.load_model(tmp_path / "m").predict(data.test.X, k=7), expected)
 
 
 def test_a_model_keeps_the_tail_that_it_was_fitted_with(data, tmp_path):
-    model = fitted(PfastreXML, data, tail="points")
+    model = fitted(PfastreXML, data, tail="linear")
     expected = model.predict(data.test.X)
     model.set_params(tail="means")
     assert_same(model.predict(data.test.X), expected)
@@ -168,7 +175,7 @@ HARD = {
 }
 
 
-@pytest.mark.parametrize("cls", [FastXML, PfastreXML, with_points])
+@pytest.mark.parametrize("cls", [FastXML, PfastreXML, linear])
 @pytest.mark.parametrize("case", HARD)
 def test_hard_data_give_finite_scores(cls, case):
     rng = np.random.default_rng(0)
@@ -202,7 +209,7 @@ def test_propensities_of_other_labels_are_refused():
 @pytest.mark.parametrize(
     "parameters",
     [{"n_trees": 0}, {"max_leaf": 0}, {"labels_per_leaf": 1.5}, {"C": 0}, {"bias": -1}, {"random_state": -1},
-     {"tail": "mean"}, {"C": 1e11}, {"bias": 1e39}, {"gamma": 1e300},
+     {"tail": "mean"}, {"tail": "points"}, {"weighting": "pw"}, {"C": 1e11}, {"bias": 1e39}, {"gamma": 1e300},
      {"alpha": 1.1}, {"alpha": -0.1}, {"gamma": float("inf")}, {"n_jobs": 0}],
 )  # fmt: skip
 def test_parameters_that_make_no_sense_are_refused(parameters):
@@ -234,7 +241,7 @@ def test_progress_counts_trees(data):
     assert progress.events == [("growing trees", 3), 1, 1, 1, "done"]
 
 
-@pytest.mark.parametrize("cls", [*MODELS, with_points])
+@pytest.mark.parametrize("cls", [*MODELS, linear])
 def test_a_training_goes_on_where_it_was(cls, data, tmp_path):
     X, Y = data.train.X[:300], data.train.Y[:300]
     whole = cls(n_trees=4).fit(X, Y).predict(data.test.X)

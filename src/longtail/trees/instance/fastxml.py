@@ -14,14 +14,15 @@ from longtail.core.predictions import Predictions
 from longtail.core.run import Run, in_threads, thread_count
 from longtail.core.state import State
 from longtail.errors import ParameterError
+from longtail.linear.dismec import DiSMEC
 from longtail.objectives.propensity import Propensities, PropensityModel, propensities_from
 from longtail.trees.instance.descend import top_of_forest
 from longtail.trees.instance.forest import Forest
 from longtail.trees.instance.grow import Grower, GrowOptions
-from longtail.trees.instance.tail import Centres, TailPoints
+from longtail.trees.instance.tail import Centres, Classifiers
 
 _LARGEST = 1e10  # of C, bias, gamma and inverse propensities: their products with features must fit float32
-_TAILS: dict[str, type[Centres] | type[TailPoints]] = {"means": Centres, "points": TailPoints}
+_TAILS: dict[str, type[Centres] | type[Classifiers]] = {"means": Centres, "linear": Classifiers}
 
 
 class FastXML(Estimator):
@@ -71,11 +72,8 @@ class FastXML(Estimator):
     def _label_weights(self) -> NDArray[np.float64]:
         return np.ones(self.n_labels_)
 
-    def _keeps_points(self) -> bool:
-        return False
-
     def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
-        options = GrowOptions(self.max_leaf, self.labels_per_leaf, self.C, self.bias, self._keeps_points())
+        options = GrowOptions(self.max_leaf, self.labels_per_leaf, self.C, self.bias)
         grower = Grower(X, Y, options, label_weights=self._label_weights(), seed=self.random_state)
         checkpoint = run.checkpoint
         if checkpoint:
@@ -85,7 +83,7 @@ class FastXML(Estimator):
             name = f"tree-{number:04d}"
             saved = checkpoint.get(name) if checkpoint else None
             if saved is not None:
-                return Forest.from_arrays(saved, self.n_features_in_, self.n_labels_, self.n_points_)
+                return Forest.from_arrays(saved, self.n_features_in_, self.n_labels_)
             tree = grower.grow(number)
             if checkpoint:
                 checkpoint.put(name, tree.to_state().arrays)
@@ -158,15 +156,16 @@ class PfastreXML(PfastXML):
     """PfastXML whose proposals are ranked anew with tail classifiers (Jain et al., KDD 2016, section 6).
 
     A label's tail classifier is the mean mu_l of its training points: s_l = 1 / (1 + exp(gamma/2 |x - mu_l|^2)). This
-    is the paper's, tail="means". tail="points" keeps the points apart: s_l is the mean of 1 / (1 + exp(gamma/2 |x -
-    x_i|^2)) over those training points of the label that share a leaf with x. For a label with one point, both are the
-    same; for a label of many kinds of points, whose mean is near to none of them, the second is better.
+    is the paper's, tail="means". With tail="linear" it is a linear one, trained to tell the label's points from all
+    others as DiSMEC does: s_l = exp(-[1 - w_l.x]+^2). It takes longer to train and is the better judge, see
+    docs/instance-trees.md.
 
     Scores: alpha log P_l + (1 - alpha) log s_l for the labels that the trees propose, P_l as in PfastXML. They are
     logarithms, mostly below 0, and meant for ranking. gamma = 30 suits rows of unit length.
 
     alpha: weight of the trees, from 0 to 1 (1 ranks as PfastXML does). alpha and gamma may be changed after `fit`.
-    tail: "means" or "points". Other parameters: see PfastXML.
+    tail: "means" or "linear". gamma: of means only. weighting: of the loss of linear classifiers only, as in DiSMEC:
+    None, "pw", "pw-cb" or an object of `longtail.objectives`. Other parameters: see PfastXML.
     """
 
     def __init__(
@@ -181,6 +180,7 @@ class PfastreXML(PfastXML):
         alpha: float = 0.8,
         gamma: float = 30.0,
         tail: str = "means",
+        weighting: Any = None,
         n_jobs: int = -1,
         random_state: int = 0,
     ) -> None:
@@ -191,6 +191,7 @@ class PfastreXML(PfastXML):
         self.alpha = alpha
         self.gamma = gamma
         self.tail = tail
+        self.weighting = weighting
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -199,13 +200,22 @@ class PfastreXML(PfastXML):
         check_choice("tail", self.tail, tuple(_TAILS))
         if self.alpha > 1:
             raise ParameterError(f"alpha is {self.alpha!r}, but must be a number from 0 to 1")
+        if self.tail == "linear":
+            self._classifiers()._check_parameters()
+        elif self.weighting is not None:
+            raise ParameterError(
+                f"weighting is {self.weighting!r}, but tail={self.tail!r} trains no loss; set tail='linear'"
+            )
 
-    def _keeps_points(self) -> bool:
-        return self.tail == "points"
+    def _classifiers(self) -> DiSMEC:
+        return DiSMEC(weighting=self.weighting, n_jobs=self.n_jobs, random_state=self.random_state)
 
     def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
         super()._fit(X, Y, run)
-        self.tail_ = _TAILS[self.tail].of(X, Y)
+        if self.tail == "linear":
+            self.tail_: Centres | Classifiers = Classifiers.of(self._classifiers().fit(X, Y, run=run.part("tail")))
+        else:
+            self.tail_ = Centres.of(X, Y)
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
         self._check_parameters()  # alpha and gamma may have been changed since `fit`

@@ -23,7 +23,6 @@ class Forest:
     intercepts: NDArray[np.float32]  # (nodes,), 0 for leaves
     hyperplanes: sparse.csr_matrix  # (nodes, features), rows of leaves are empty
     leaves: sparse.csr_matrix  # (nodes, labels), rows of inner nodes are empty
-    points: sparse.csr_matrix | None = None  # (nodes, training points): who is in a leaf, each with 1 / how many
 
     @property
     def n_nodes(self) -> int:
@@ -40,15 +39,12 @@ class Forest:
             np.concatenate([f.intercepts for f in forests]),
             sparse.vstack([f.hyperplanes for f in forests], format="csr"),
             sparse.vstack([f.leaves for f in forests], format="csr"),
-            None if forests[0].points is None else sparse.vstack([f.points for f in forests], format="csr"),
         )
 
     def to_state(self) -> State:
         state = State(arrays={"roots": self.roots, "children": self.children, "intercepts": self.intercepts})
         state.put_csr("hyperplanes", self.hyperplanes)
         state.put_csr("leaves", self.leaves)
-        if self.points is not None:
-            state.put_csr("points", self.points)
         return state
 
     @classmethod
@@ -60,12 +56,11 @@ class Forest:
             arrays["intercepts"],
             state.get_csr("hyperplanes"),
             state.get_csr("leaves"),
-            state.get_csr("points") if "points.indptr" in arrays else None,
         )
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, Array], n_features: int, n_labels: int, n_points: int) -> Forest:
+    def from_arrays(cls, arrays: dict[str, Array], n_features: int, n_labels: int) -> Forest:
         """From the arrays of `to_state` alone: what a checkpoint keeps."""
         n_nodes = int(arrays["intercepts"].size)
-        widths = {"hyperplanes": n_features, "leaves": n_labels, "points": n_points}
+        widths = {"hyperplanes": n_features, "leaves": n_labels}
         return cls.from_state(State({f"{name}.shape": [n_nodes, n] for name, n in widths.items()}, arrays))

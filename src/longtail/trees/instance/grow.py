@@ -15,14 +15,12 @@ from longtail.trees.instance.node import leaf, make_buffers, split
 @dataclass(frozen=True)
 class GrowOptions:
     """max_leaf: points at which a node is a leaf. labels_per_leaf: labels that a leaf keeps. C: of the hyperplanes'
-    logistic regression, times the inverse share of a point's side. bias: value of the constant feature (0 for none).
-    keep_points: whether leaves say which points they hold."""
+    logistic regression, times the inverse share of a point's side. bias: value of the constant feature (0 for none)."""
 
     max_leaf: int = 10
     labels_per_leaf: int = 100
     C: float = 2.0
     bias: float = 1.0
-    keep_points: bool = False
 
 
 class Grower:
@@ -64,8 +62,8 @@ class Grower:
                     waiting += [(points[right], node, 1), (points[~right], node, 0)]
                     continue
             labels, values = leaf(points, self._labels, self._label_weights, options.labels_per_leaf, buffers)
-            tree.set_leaf(labels, values, points if options.keep_points else None)
-        return tree.to_forest(self.n_features, self.n_labels, self.n_points if options.keep_points else None)
+            tree.set_leaf(labels, values)
+        return tree.to_forest(self.n_features, self.n_labels)
 
 
 def inverse_ideal_dcg(n_labels: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -82,7 +80,6 @@ class _Tree:
     intercepts: list[float] = field(default_factory=list)
     hyperplanes: list[tuple[NDArray, NDArray]] = field(default_factory=list)
     leaves: list[tuple[NDArray, NDArray]] = field(default_factory=list)
-    points: list[tuple[NDArray, NDArray]] = field(default_factory=list)
 
     def add(self, parent: int, side: int) -> int:
         node = len(self.children)
@@ -95,23 +92,19 @@ class _Tree:
         self.hyperplanes.append((features, weights))
         self.intercepts.append(intercept)
         self.leaves.append(_NOTHING)
-        self.points.append(_NOTHING)
 
-    def set_leaf(self, labels: NDArray, values: NDArray, points: NDArray | None) -> None:
+    def set_leaf(self, labels: NDArray, values: NDArray) -> None:
         self.hyperplanes.append(_NOTHING)
         self.intercepts.append(0.0)
         self.leaves.append((labels, values))
-        if points is not None:
-            self.points.append((points, np.full(points.size, 1 / points.size, np.float32)))
 
-    def to_forest(self, n_features: int, n_labels: int, n_points: int | None) -> Forest:
+    def to_forest(self, n_features: int, n_labels: int) -> Forest:
         return Forest(
             np.zeros(1, np.int32),
             np.asarray(self.children, np.int32),
             np.asarray(self.intercepts, np.float32),
             _rows(self.hyperplanes, n_features),
             _rows(self.leaves, n_labels),
-            None if n_points is None else _rows(self.points, n_points),
         )
 
 

@@ -1,7 +1,7 @@
-"""Tail classifiers (Jain et al. 2016, section 6): what PfastreXML knows of each label beside the trees.
+"""Tail classifiers: what PfastreXML knows of each label beside the trees.
 
-The chance of a label at x is 1 / (1 + exp(gamma/2 |x - mu|^2)). The paper has one centre mu a label, the mean of its
-training points ("approximation"). `TailPoints` leaves the points where they are: each is a centre of its own.
+The paper's (Jain et al. 2016, section 6) are generative: the chance of a label at x is 1 / (1 + exp(gamma/2 |x -
+mu|^2)), mu the mean of its training points. Linear classifiers are trained to tell these points from all others.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.state import State
+from longtail.linear.dismec import DiSMEC
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,7 @@ class Centres:
         means = sparse.csr_matrix((shares, members.indices, members.indptr), shape=members.shape) @ X
         matrix = sparse.csr_matrix(means, dtype=np.float32)
         matrix.sort_indices()
-        return cls(matrix, _squared_norms(matrix))
+        return cls(matrix, np.asarray(matrix.multiply(matrix).sum(axis=1), np.float32).ravel())
 
     def to_state(self) -> State:
         state = State(arrays={"squared_norms": self.squared_norms})
@@ -43,27 +44,21 @@ class Centres:
 
 
 @dataclass(frozen=True, eq=False)
-class TailPoints:
-    """The training points, their squared lengths, and their labels."""
+class Classifiers:
+    """w_l and intercept of every label's linear classifier."""
 
-    X: sparse.csr_matrix  # (points, features)
-    squared_norms: NDArray[np.float32]
-    Y: sparse.csr_matrix  # (points, labels)
+    weights: sparse.csr_matrix  # (labels, features)
+    intercepts: NDArray[np.float32]
 
     @classmethod
-    def of(cls, X: sparse.csr_matrix, Y: sparse.csr_matrix) -> TailPoints:
-        return cls(X, _squared_norms(X), Y)
+    def of(cls, model: DiSMEC) -> Classifiers:
+        return cls(model.weights_.T.tocsr(), model.intercept_)
 
     def to_state(self) -> State:
-        state = State(arrays={"squared_norms": self.squared_norms})
-        state.put_csr("X", self.X)
-        state.put_csr("Y", self.Y)
+        state = State(arrays={"intercepts": self.intercepts})
+        state.put_csr("weights", self.weights)
         return state
 
     @classmethod
-    def from_state(cls, state: State) -> TailPoints:
-        return cls(state.get_csr("X"), state.arrays["squared_norms"], state.get_csr("Y"))
-
-
-def _squared_norms(matrix: sparse.csr_matrix) -> NDArray[np.float32]:
-    return np.asarray(matrix.multiply(matrix).sum(axis=1), np.float32).ravel()
+    def from_state(cls, state: State) -> Classifiers:
+        return cls(state.get_csr("weights"), state.arrays["intercepts"])
