@@ -94,21 +94,22 @@ def two_scales(n_points):
     return Predictions(np.tile(np.array([[0, 1]], np.int32), (n_points, 1)), scores), hits, z
 
 
-def test_groups_of_labels_have_scales_of_their_own():
+def test_scores_of_two_models_have_scales_of_their_own():
     found, hits, z = two_scales(5000)
-    groups = CalibrationOfGroups.fit(found, hits, np.array([0, 1], np.int8))
-    together = CalibrationOfGroups.fit(found, hits, None)
-    assert np.abs(groups(found.labels, found.scores) - z).mean() < 0.2
-    assert np.abs(together(found.labels, found.scores) - z).mean() > 0.5
-    again = CalibrationOfGroups.from_state(groups.to_state())
-    np.testing.assert_array_equal(again(found.labels, found.scores), groups(found.labels, found.scores))
+    groups = found.labels.astype(np.int8)
+    apart, together = (CalibrationOfGroups.fit(found, hits, groups, n) for n in (2, 1))
+    assert np.abs(apart(found.scores, groups) - z).mean() < 0.2
+    assert np.abs(together(found.scores, groups) - z).mean() > 0.5
+    again = CalibrationOfGroups.from_state(apart.to_state())
+    np.testing.assert_array_equal(again(found.scores, groups), apart(found.scores, groups))
 
 
 def test_padding_stays_padding_and_a_small_group_goes_with_the_others():
     found, hits, _ = two_scales(50)
-    small = CalibrationOfGroups.fit(found, hits, np.array([0, 1], np.int8))
+    small = CalibrationOfGroups.fit(found, hits, found.labels.astype(np.int8), 2)
     assert small.parts[0] is small.parts[1]
-    labels, scores = np.array([[1, 0, -1]], np.int32), np.array([[2.0, 1.0, -np.inf]], np.float32)
-    z = CalibrationOfGroups.fit(*two_scales(500)[:2], np.array([0, 1], np.int8))(labels, scores)
+    found, hits, _ = two_scales(500)
+    model = CalibrationOfGroups.fit(found, hits, found.labels.astype(np.int8), 2)
+    z = model(np.array([[2.0, 1.0, -np.inf]], np.float32), np.array([[1, 0, 0]], np.int8))
     assert np.isfinite(z[0, :2]).all()
     assert z[0, 2] == -np.inf

@@ -31,7 +31,7 @@ def test_scores_are_the_quotient_of_the_closed_form(model):
     found = model.predict(X_TEST, k=5, exponent=0.7)
     raw = model.base_.predict(X_TEST, k=N_LABELS)
     inverse = PropensityModel().inverse(np.asarray(Y.sum(axis=0)).ravel(), X.shape[0])
-    probability = 1 / (1 + np.exp(-model.calibration_(raw.labels, raw.scores)))
+    probability = 1 / (1 + np.exp(-model.calibration_.parts[0](raw.scores.astype(np.float64))))
     quotient = probability * inverse[raw.labels] ** 0.7
     order = np.argsort(-quotient, axis=1, kind="stable")[:, :5]
     np.testing.assert_array_equal(found.labels, np.take_along_axis(raw.labels, order, 1))

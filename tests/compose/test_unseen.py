@@ -70,6 +70,18 @@ def test_a_resumed_run_does_not_train_finished_parts_again(tmp_path, monkeypatch
     np.testing.assert_array_equal(found.predictions.scores, expected.predictions.scores)
 
 
+def test_the_group_of_a_score_is_that_of_the_base_which_gave_it(monkeypatch):
+    def fit(self, X, Y, run):
+        plain(self, X, Y, run)
+        self.score_groups_ = np.full(Y.shape[1], len(Witness.fits), np.int8)
+
+    plain = Witness._fit
+    monkeypatch.setattr(Witness, "_fit", fit)
+    found = unseen(Splits(2, None, 1000, 0))
+    sizes = [int((found.groups == number).all(axis=1).sum()) for number in (1, 2)]
+    assert sizes == [16, 15], "two parts, two bases"
+
+
 @pytest.mark.parametrize(
     ("splits", "message"),
     [

@@ -70,48 +70,43 @@ class Calibration:
 
 @dataclass(frozen=True, eq=False)
 class CalibrationOfGroups:
-    """Calibrations of labels whose scores come from several models, such as Taug's two: one a group of labels.
+    """One calibration for each of the models that a score may come from, such as Taug's two (`unseen.score_groups`)."""
 
-    `groups` (L,): the group of each label, from 0; None where there is but one.
-    """
-
-    groups: NDArray[np.int8] | None
     parts: list[Calibration]
 
     @classmethod
-    def fit(cls, found: Predictions, hits: NDArray[np.bool_], groups: NDArray[np.int8] | None) -> CalibrationOfGroups:
+    def fit(
+        cls, found: Predictions, hits: NDArray[np.bool_], groups: NDArray[np.int8], n_groups: int
+    ) -> CalibrationOfGroups:
+        """From predictions and, of the same shape, whether they were right and the group of each."""
         proposed = found.labels >= 0
         together = Calibration.fit(found.scores[proposed], hits[proposed])
-        if groups is None:
-            return cls(None, [together])
         parts = []
-        for group in range(int(groups.max()) + 1):
-            own = proposed & (groups[found.labels] == group)
+        for group in range(n_groups):
+            own = proposed & (groups == group)
             enough = own.sum() >= _LEAST_SCORES and np.ptp(found.scores[own]) > 0
-            parts.append(Calibration.fit(found.scores[own], hits[own]) if enough else together)
-        return cls(groups, parts)
+            parts.append(Calibration.fit(found.scores[own], hits[own]) if n_groups > 1 and enough else together)
+        return cls(parts)
 
-    def __call__(self, labels: NDArray[np.int32], scores: NDArray[Any]) -> Floats:
-        """The log-odds of scores of these labels (-1 pads); -inf stays -inf."""
+    def __call__(self, scores: NDArray[Any], groups: NDArray[np.int8]) -> Floats:
+        """The log-odds of scores; -inf, which pads, stays -inf."""
         scores = scores.astype(np.float64)
-        if self.groups is None:
+        if len(self.parts) == 1:
             return self.parts[0](scores)
-        z, group = np.empty_like(scores), self.groups[labels]
+        z = np.empty_like(scores)
         for number, part in enumerate(self.parts):
-            z[group == number] = part(scores[group == number])
+            z[groups == number] = part(scores[groups == number])
         return z
 
     def to_state(self) -> State:
-        state = State({"n_parts": len(self.parts)}, {} if self.groups is None else {"groups": self.groups})
+        state = State({"n_parts": len(self.parts)})
         for number, part in enumerate(self.parts):
             state.nest(str(number), part.to_state())
         return state
 
     @classmethod
     def from_state(cls, state: State) -> CalibrationOfGroups:
-        count = int(state.values["n_parts"])
-        parts = [Calibration.from_state(state.part(str(number))) for number in range(count)]
-        return cls(state.arrays.get("groups"), parts)
+        return cls([Calibration.from_state(state.part(str(i))) for i in range(int(state.values["n_parts"]))])
 
 
 def log_probability(log_odds: NDArray[Any]) -> NDArray[Any]:

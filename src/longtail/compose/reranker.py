@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.compose.calibration import CalibrationOfGroups, Floats, log_probability
-from longtail.compose.unseen import Splits, Unseen, predict_rows, predict_unseen, sampled_rows
+from longtail.compose.unseen import Splits, Unseen, predict_rows, predict_unseen, sampled_rows, score_groups
 from longtail.compose.wrapper import Wrapper, check_fitted_part
 from longtail.core import topk
 from longtail.core.estimator import check_at_least_zero, check_choice, check_whole, n_rows
@@ -80,14 +80,17 @@ class Reranker(Wrapper):
         self.base_, unseen = self._base_and_unseen(X, Y, run)
         found, truth = unseen.predictions, Y[unseen.rows]
         hits = Matches.of(found, truth).hits
-        self.calibration_ = CalibrationOfGroups.fit(found, hits, getattr(self.base_, "score_groups_", None))
-        self._learn(Candidates(found.labels, self._log_odds(found), hits, truth), run)
+        n_groups = 1 if getattr(self.base_, "score_groups_", None) is None else int(self.base_.score_groups_.max()) + 1
+        self.calibration_ = CalibrationOfGroups.fit(found, hits, unseen.groups, n_groups)
+        log_odds = self.calibration_(found.scores, unseen.groups)
+        self._learn(Candidates(found.labels, log_odds, hits, truth), run)
 
     def _base_and_unseen(self, X: Any, Y: sparse.csr_matrix, run: Run) -> tuple[Any, Unseen]:
         k = min(self.candidates, Y.shape[1])
         if self.prefit:
             rows = sampled_rows(n_rows(X), self.sample, self.random_state)
-            return self.base, Unseen(rows, predict_rows(self.base, X, rows, k))
+            found = predict_rows(self.base, X, rows, k)
+            return self.base, Unseen(rows, found, score_groups(self.base, found.labels))
         unseen = predict_unseen(self._new_base, X, Y, self._splits(), k=k, run=run)
         return self._new_base().fit(X, Y, run=run.part("base")), unseen
 
@@ -115,10 +118,7 @@ class Reranker(Wrapper):
     def _propose(self, X: Any, k: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """The base's best labels, at least k, and the log-odds that they are ranked by."""
         found = self.base_.predict(X, k=max(k, min(self.candidates, self.n_labels_)))
-        return found.labels, self._log_odds(found)
-
-    def _log_odds(self, found: Predictions) -> Floats:
-        return self.calibration_(found.labels, found.scores)
+        return found.labels, self.calibration_(found.scores, score_groups(self.base_, found.labels))
 
     def _set_inverse(self, inverse: Floats) -> None:
         self.inverse_propensities_, self._log_inverse = inverse, np.log(inverse)

@@ -23,10 +23,12 @@ _CHUNK = 4096  # points; bounds the memory of predictions on the way
 
 @dataclass(frozen=True, eq=False)
 class Unseen:
-    """Predictions for points that the base which made them was not trained on. `rows`: which points."""
+    """Predictions for points that the base which made them was not trained on. `rows`: which points. `groups` (n, k):
+    which of the models inside the base gave each score; see `score_groups`."""
 
     rows: NDArray[np.intp]
     predictions: Predictions
+    groups: NDArray[np.int8]
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def predict_unseen(
 
     The points and their order depend on `splits` and their number only.
     """
-    rows, predictions = [], []
+    rows, predictions, groups = [], [], []
     for number, (train, test) in enumerate(splits.parts(n_rows(X))):
         part = f"{name}-{number:03d}"
         saved = run.checkpoint.get(part) if run.checkpoint else None
@@ -82,13 +84,23 @@ def predict_unseen(
             own = run.part(part)
             base = new_base().fit(rows_of(X, train), Y[train], run=own)
             found = predict_rows(base, X, test, k)
-            saved = {"labels": found.labels, "scores": found.scores}
+            saved = {"labels": found.labels, "scores": found.scores, "groups": score_groups(base, found.labels)}
             if run.checkpoint and own.checkpoint:
                 run.checkpoint.put(part, saved)
                 own.checkpoint.clear()
         rows.append(test)
         predictions.append(Predictions(saved["labels"], saved["scores"]))
-    return Unseen(np.concatenate(rows), Predictions.concatenate(predictions))
+        groups.append(saved["groups"])
+    return Unseen(np.concatenate(rows), Predictions.concatenate(predictions), np.concatenate(groups))
+
+
+def score_groups(base: Any, labels: NDArray[np.int32]) -> NDArray[np.int8]:
+    """Which of the models inside a base the scores of these labels come from, where they differ in scale; else 0.
+
+    Not the same for all bases that are trained with parts of the points: Taug parts labels by their number of points.
+    """
+    groups = getattr(base, "score_groups_", None)
+    return np.zeros(labels.shape, np.int8) if groups is None else groups[labels]
 
 
 def sampled_rows(n_points: int, sample: int, seed: int) -> NDArray[np.intp]:
