@@ -20,7 +20,7 @@ import matplotlib as mpl
 import numpy as np
 from scipy import sparse
 
-from longtail import DiSMEC, FastXML, PfastXML, PropensityModel
+from longtail import FastXML, PfastXML, PropensityModel
 from longtail.bench.prepare import prepared
 from longtail.bench.recipe import find_data_root, read_recipe
 from longtail.bench.run import machine
@@ -66,7 +66,7 @@ def frontier(train: Dataset, dev: Dataset, trees: int) -> dict[str, Any]:
     found: dict[str, Any] = {"FastXML": measured(FastXML(n_trees=trees).fit(train.X, train.Y).predict(X, k=1))}
     leaves, means = model.forest_.leaves, Centres.of(train.X, train.Y)
     linear = {
-        kind: Classifiers.of(DiSMEC(weighting=weighting).fit(train.X, train.Y))
+        kind: Classifiers.of(Classifiers.learner(weighting).fit(train.X, train.Y))
         for kind, weighting in WEIGHTINGS.items()
     }
     found |= {kind: [] for kind in KINDS}

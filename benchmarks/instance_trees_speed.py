@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from longtail import DiSMEC, PfastXML
+from longtail import PfastXML
 from longtail.bench.prepare import prepared
 from longtail.bench.recipe import find_data_root, read_recipe
 from longtail.bench.run import machine
@@ -47,7 +47,7 @@ def main() -> None:
     model = recipe.estimator().fit(train.X[few], train.Y[few])  # compiles the kernels; gets its parts below
     result = {"dataset": recipe.dataset, "trees": model.n_trees, "k": 5, "alpha": model.alpha}
     trees = PfastXML(n_trees=model.n_trees, propensity=model.propensity)
-    classifiers = DiSMEC(weighting=model.weighting)
+    classifiers = Classifiers.learner(model.weighting)
     result["trees_s"] = seconds(lambda: trees.fit(train.X, train.Y))
     result["linear_s"] = seconds(lambda: classifiers.fit(train.X, train.Y))
     result["means_s"] = seconds(lambda: Centres.of(train.X, train.Y))

