@@ -37,7 +37,7 @@ def train(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
     ids = sorted({label for row in parts["train"][1] for label in row})
     column = {label: i for i, label in enumerate(ids)}
     texts, labels = parts["train"]
-    model = XGRank(encoder=arguments.encoder, **SETTINGS | {"compile": arguments.compile})
+    model = XGRank(encoder=arguments.encoder, **SETTINGS)
     started = time.perf_counter()
     names = names_of(arguments.data, ids)
     model.fit(texts, indicator(labels, column), label_names=names, run=Run(progress=Notes()))
@@ -119,7 +119,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--encoder")
-    parser.add_argument("--compile", action="store_true")
     parser.add_argument("--points", type=int, help="only the first so many points of each part")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--draw", type=Path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import numpy as np
@@ -298,3 +299,11 @@ def test_bench_without_recipes_renews_the_pages(cli, tmp_path):
     code, out, _ = cli("bench", "--docs", tmp_path / "docs")
     assert (code, out) == (0, "")
     assert "| A | 0.5 |" in (tmp_path / "docs" / "results.md").read_text()
+
+
+def test_predict_says_before_the_work_that_it_may_not_write(cli, xc, monkeypatch):
+    assert cli("train", xc / "train.txt", "--model", "popularity", "--out", xc / "model")[0] == 0
+    monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK)  # root may write anywhere
+    code, _, err = cli("predict", xc / "model", xc / "test.txt", "--out", xc / "found.jsonl")
+    assert code == 2
+    assert "may not be written to" in err

@@ -181,3 +181,12 @@ def test_a_fingerprint_tells_contents_types_and_shapes_apart():
     ]
     assert len(set(prints)) == 4
     assert fingerprint(np.arange(8)[::2]) == fingerprint(np.array([0, 2, 4, 6]))
+
+
+def test_unfinished_work_that_is_thrown_away_is_mentioned(tmp_path, caplog):
+    first = Checkpoint(tmp_path / "m.partial", resume=False)
+    first.open({"job": 1})
+    first._unlock()
+    with caplog.at_level("WARNING"):
+        Checkpoint(tmp_path / "m.partial", resume=False).open({"job": 1})
+    assert "starting anew" in caplog.text

@@ -197,3 +197,8 @@ def test_the_cut_does_not_depend_on_what_lies_behind_it() -> None:
     ranked, Y, inverse = random_case(3)
     whole = metrics.evaluate(ranked, Y, ks=(1, 3), inverse_propensities=inverse)
     assert whole == pytest.approx(metrics.evaluate(ranked.top(3), Y, ks=(1, 3), inverse_propensities=inverse))
+
+
+def test_an_array_in_place_of_predictions_is_an_error_that_says_what_to_make_of_it():
+    with pytest.raises(DataError, match=r"from_dense\(scores, k\)"):
+        metrics.evaluate(np.zeros((2, 3)), np.eye(2, 3))

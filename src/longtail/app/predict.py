@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -46,5 +47,7 @@ def check_output_file(path: Path, *, overwrite: bool) -> None:
         )
     if not path.parent.is_dir():
         raise OutputError(f"{path}: the folder {path.parent} does not exist")
+    if not os.access(path.parent, os.W_OK):
+        raise OutputError(f"{path}: the folder {path.parent} may not be written to")
     if path.exists() and not overwrite:
         raise OutputError(f"{path} exists; choose another place, or overwrite it (--overwrite)")

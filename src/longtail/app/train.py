@@ -62,8 +62,6 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
 
     first = not helps_another_process()
     partial = out.with_name(f"{out.name}.partial")
-    if partial.exists() and not resume and first:
-        say(f"{partial} holds unfinished work; starting anew (--resume would go on with it)")
     checkpoint = Checkpoint(partial, resume=resume)
     started = time.perf_counter()
     try:

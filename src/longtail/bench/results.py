@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from longtail.errors import DataError, OutputError
+from longtail.core import codec
+from longtail.core.registry import named_class
+from longtail.errors import DataError, LongtailError, OutputError
 
 Result = dict[str, Any]
 
@@ -83,7 +86,8 @@ def results_page(folder: Path) -> str:
     runs, others = read_results(folder)
     parts = [
         "# Results",
-        "Made by `longtail bench` from the JSON files in `docs/results/`; do not edit.",
+        "Made by `longtail bench` from the JSON files in `docs/results/`, which hold more (all parameters, bands of "
+        "frequency, all metrics); do not edit.",
         "Metrics in percent; PSP with the propensities of the recipe (A = 0.55, B = 1.5 unless said otherwise), always "
         "from training counts. Tail: the labels that hold the last 10 % of the training label occurrences. Seconds and "
         "peak memory are of training on prepared features, in a process of its own, after kernels were compiled; model "
@@ -105,10 +109,28 @@ def _provenance(dataset: str, results: list[Result]) -> str:
         sizes += f"{features:,} features, "
     lines = [f"{sizes}{first['n_labels']:,} labels. `longtail bench recipes/{dataset}/*.toml`"]
     for result in results:
-        settings = ", ".join(f"{key} = {value}" for key, value in result["parameters"].items())
         where = f"commit {result['commit']}, {result['date']}, {result['machine']}"
-        lines.append(f"- {result['recipe']}: {result['model']}({settings}); {where}")
+        lines.append(f"- {result['recipe']}: {_called(result['model'], result['parameters'])}; {where}")
     return "\n".join(lines)
+
+
+def _called(name: str, parameters: dict[str, Any]) -> str:
+    """A model, or a part of one, as one would write it: parameters that are today's defaults are left out."""
+    try:
+        signature = inspect.signature(named_class(name)).parameters
+        usual = {key: codec.encode(parameter.default) for key, parameter in signature.items()}
+    except LongtailError:  # of an extra that is not installed here
+        usual = {}
+    unusual = {key: value for key, value in parameters.items() if key not in usual or usual[key] != value}
+    return f"{name}({', '.join(f'{key} = {_plainly(value)}' for key, value in unusual.items())})"
+
+
+def _plainly(value: Any) -> str:
+    if isinstance(value, dict) and "$class" in value:
+        return _called(value["$class"], value["params"])
+    if isinstance(value, dict) and "$tuple" in value:
+        return f"({', '.join(map(_plainly, value['$tuple']))})"
+    return f"[{', '.join(map(_plainly, value))}]" if isinstance(value, list) else str(value)
 
 
 def _described(content: Any) -> str:

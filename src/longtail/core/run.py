@@ -9,6 +9,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import logging
 import os
 import shutil
 import weakref
@@ -31,6 +32,8 @@ try:
     import fcntl
 except ImportError:  # Windows: runs are not kept apart there
     fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger(__name__)
 
 _LOCK = "lock"
 
@@ -101,6 +104,8 @@ class Checkpoint:
                     "give the same ones, or start anew without --resume"
                 )
             if not self.resume:
+                if file.is_file():
+                    logger.warning("%s holds unfinished work; starting anew (resume would go on with it)", self.folder)
                 for part in self.folder.iterdir():
                     if part.is_dir():
                         shutil.rmtree(part)

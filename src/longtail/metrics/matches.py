@@ -39,6 +39,7 @@ class Matches:
 
         Y may have labels that are never predicted; a predicted label beyond the columns of Y is a miss.
         """
+        check_predictions(predictions)
         truth = check_labels(Y)
         if len(predictions) != truth.shape[0]:
             raise DataError(f"there are predictions for {len(predictions)} points, but Y has {truth.shape[0]}")
@@ -165,6 +166,14 @@ class Matches:
     @cached_property
     def _best_discounted_gain(self) -> Floats:
         return np.cumsum(self._best_weights * discounts(self.hits.shape[1]), axis=1)
+
+
+def check_predictions(predictions: Any) -> None:
+    if not isinstance(predictions, Predictions):
+        raise DataError(
+            f"the predictions are {type(predictions).__name__}, but must be Predictions; make them of an array of "
+            "scores with Predictions.from_dense(scores, k), or of ranked labels with Predictions(labels, scores)"
+        )
 
 
 def check_cutoff(k: Any) -> int:

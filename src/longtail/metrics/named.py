@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from longtail.core.predictions import Predictions
 from longtail.errors import ParameterError
 from longtail.metrics import labelwise, propensity, ranking
-from longtail.metrics.matches import Matches, check_cutoff
+from longtail.metrics.matches import Matches, check_cutoff, check_predictions
 from longtail.metrics.pointwise import Terms
 
 POINT_METRICS: dict[str, Callable[[Matches, int], Terms]] = {
@@ -93,6 +93,7 @@ def evaluate(
     if not ks:
         raise ParameterError("ks is empty; give at least one cut-off, e.g. ks=(1, 3, 5)")
     deepest = max(check_cutoff(k) for k in ks)
+    check_predictions(predictions)
     matches = Matches.of(predictions.top(min(deepest, predictions.k)), Y, inverse_propensities=inverse_propensities)
     names = _PLAIN + (() if inverse_propensities is None else _SCORED) + _REST
     return {f"{name}@{k}": 100.0 * score(matches, f"{name}@{k}") for name in names for k in ks}

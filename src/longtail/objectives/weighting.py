@@ -149,9 +149,9 @@ def normalised(eta: ArrayLike, counts: ArrayLike | None = None) -> Floats:
 def normalised_coefficients(weighting: Weighting, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
     """The coefficients as deep models use them: `own` normalised (eq. 24) where the weighting is a plain factor.
 
-    With `normalise="labels"` a label has the mean weight 1, as in eq. 24. Most noted pairs are of frequent labels, whose
-    weights are then far below 1 while negatives keep theirs: noted pairs hardly pull any more. With "pairs" they have
-    the mean weight 1, and pull as they do without a weighting. The ratios between labels are the same.
+    With `normalise="labels"` a label has the mean weight 1, as in eq. 24. Most noted pairs are of frequent labels,
+    whose weights are then far below 1 while negatives keep theirs. With "pairs" the noted pairs have the mean weight 1,
+    and pull as much as without a weighting. The ratios between labels are the same.
     The unbiased one stays as it is: its two parts belong together, and scaled they would estimate nothing.
     """
     own, opposite = weighting.coefficients(counts, n_points)

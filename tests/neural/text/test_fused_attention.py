@@ -7,7 +7,6 @@ import torch
 import transformers
 from transformers.models.mpnet.modeling_mpnet import MPNetSelfAttention
 
-from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.fused_attention import FusedSelfAttention, with_fused_attention
 
 
@@ -67,15 +66,3 @@ def test_attention_weights_can_still_be_asked_for(mpnet):
     found = with_fused_attention(mpnet)(tokens, output_attentions=True).attentions
     for a, b in zip(expected, found, strict=True):
         torch.testing.assert_close(a, b)
-
-
-@pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch.compile looks at gradients itself
-def test_compiled_layers_compute_the_same_for_every_length(mpnet):
-    encoder = TextEncoder(mpnet, pooling="mean", layers=2)
-    compiled = copy.deepcopy(encoder)
-    compiled.compile_layers(backend="aot_eager")
-    for length in (8, 16, 24):
-        tokens, mask = torch.randint(2, 90, (3, length)), torch.ones(3, length, dtype=torch.float64)
-        mask[1, length // 2 :] = 0
-        torch.testing.assert_close(compiled(tokens, mask), encoder(tokens, mask))
-    assert list(compiled.state_dict()) == list(encoder.state_dict())

@@ -65,7 +65,6 @@ class APLCXLNet(EncoderModel):
         patience: int = 3,
         token_cache: str | None = None,
         quantise: str = "none",
-        compile: bool = False,
         device: str = "auto",
         precision: str = "auto",
         n_jobs: int = -1,
@@ -93,7 +92,6 @@ class APLCXLNet(EncoderModel):
         self.patience = patience
         self.token_cache = token_cache
         self.quantise = quantise
-        self.compile = compile
         self.device = device
         self.precision = precision
         self.n_jobs = n_jobs
@@ -119,7 +117,7 @@ class APLCXLNet(EncoderModel):
             np.count_nonzero(np.diff(by_frequency[:, first:end].tocsr().indptr))
             for first, end in pairwise([*bounds, Y.shape[1]])
         ], np.int64)  # fmt: skip
-        network = self._made(self._take_encoder(device), counts[order], nodes, Y.shape[0], torch.from_numpy(order))
+        network = self._made(self._take_encoder(), counts[order], nodes, Y.shape[0], torch.from_numpy(order))
         network.loss = losses.LOSSES[self.loss]
         network.weights = (
             LabelWeights(self.weighting, counts[order], Y.shape[0], device),

@@ -63,13 +63,6 @@ class TextEncoder(nn.Module):
         share = (mask / mask.sum(1, keepdim=True)).unsqueeze(2)  # (n, T, 1)
         return torch.cat([(state * share).sum(1) for state in kept], 1)
 
-    def compile_layers(self, backend: str = "inductor") -> None:
-        """Let torch.compile fuse what a layer does; all layers share one program, for whatever length texts have."""
-        size = self.model.config.num_hidden_layers  # type: ignore[union-attr]
-        stacks = [m for m in self.model.modules() if isinstance(m, nn.ModuleList) and len(m) == size]
-        for layer in stacks[0] if stacks else ():
-            layer.compile(dynamic=True, backend=backend)
-
     # --- where encoders come from, and how they are kept --------------------------------------------------------------
 
     @classmethod
@@ -77,8 +70,9 @@ class TextEncoder(nn.Module):
         """From a folder (config.json and weights) or a name at the Hugging Face hub."""
         _check_folder(name)
         shown: Any = transformers.utils.logging
-        bars = shown.is_progress_bar_enabled()
+        bars, level = shown.is_progress_bar_enabled(), shown.get_verbosity()
         shown.disable_progress_bar()
+        shown.set_verbosity_error()  # it reports at length that a layer which we do not use has no weights
         try:
             model, report = transformers.AutoModel.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
         except Exception as error:  # transformers raises whatever its parts raise
@@ -88,6 +82,7 @@ class TextEncoder(nn.Module):
                 "model.safetensors, or the name of an encoder at the Hugging Face hub that can be reached from here"
             ) from error
         finally:
+            shown.set_verbosity(level)
             if bars:
                 shown.enable_progress_bar()
         missing = [key for key in report["missing_keys"] if "pooler" not in key and "position_ids" not in key]

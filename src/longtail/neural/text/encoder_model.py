@@ -30,7 +30,6 @@ class EncoderModel(TextModel):
     weight_decay: float
     clip: float | None
     average_from: float | None
-    compile: bool
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -38,7 +37,6 @@ class EncoderModel(TextModel):
         check_whole("layers", self.layers, 1)
         check_share("dropout", self.dropout)
         check_positive(head_learning_rate=self.head_learning_rate)
-        check_choice("compile", self.compile, (True, False))
 
     def _plan(self) -> TrainingPlan:
         return TrainingPlan(
@@ -55,11 +53,9 @@ class EncoderModel(TextModel):
         self._pretrained.check_fits(tokeniser, self.length)
         return tokeniser
 
-    def _take_encoder(self, device: torch.device) -> TextEncoder:
+    def _take_encoder(self) -> TextEncoder:
         encoder = self._pretrained
         del self._pretrained
-        if self.compile and device.type == "cuda":
-            encoder.compile_layers()
         return encoder
 
     def _tokeniser_from(self, state: State) -> EncoderTokeniser:

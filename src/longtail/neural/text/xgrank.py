@@ -40,8 +40,7 @@ class XGRank(EncoderModel):
     learning_rate: of the encoder; head_learning_rate: of everything above it. warmup, clip, weight_decay, epochs,
     batch_size, average_from: see `TrainingPlan`. validation, metric, patience: a share of the points to hold out, and
     when to stop by them. token_cache: a folder for tokens, so that they are made once and need not fit into memory.
-    quantise: "int8" predicts with 8-bit weights (CPU). compile: on a GPU, torch.compile the encoder's layers; costs half
-    a minute once and makes every step faster. device, precision, n_jobs: as in `TrainingPlan`.
+    quantise: "int8" predicts with 8-bit weights (CPU). device, precision, n_jobs: as in `TrainingPlan`.
     """
 
     def __init__(
@@ -72,7 +71,6 @@ class XGRank(EncoderModel):
         patience: int = 3,
         token_cache: str | None = None,
         quantise: str = "none",
-        compile: bool = False,
         device: str = "auto",
         precision: str = "auto",
         n_jobs: int = -1,
@@ -103,7 +101,6 @@ class XGRank(EncoderModel):
         self.patience = patience
         self.token_cache = token_cache
         self.quantise = quantise
-        self.compile = compile
         self.device = device
         self.precision = precision
         self.n_jobs = n_jobs
@@ -120,7 +117,7 @@ class XGRank(EncoderModel):
     def _new_network(
         self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device
     ) -> ScoringNetwork:
-        encoder = self._take_encoder(device)
+        encoder = self._take_encoder()
         named = self.label_text and self.label_names_ is not None
         names = name_table(self.tokeniser_.name_tokens(self.label_names_)) if named else None
         prior = log_odds(np.bincount(Y.indices, minlength=Y.shape[1]), Y.shape[0])
