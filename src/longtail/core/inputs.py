@@ -17,11 +17,8 @@ def check_features(X: Any, *, n_features: int | None = None) -> sparse.csr_matri
     """X as CSR float32 with sorted int32 indices; no copy where it is that already."""
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":  # NumPy would drop the imaginary parts
         raise DataError("X holds complex numbers; features are real")
-    if sparse.issparse(X):
-        matrix = sparse.csr_matrix(X, dtype=np.float32)
-    else:
-        dense = _dense(X)
-        matrix = sparse.csr_matrix(dense, dtype=np.float32)
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is an error below
+        matrix = sparse.csr_matrix(X if sparse.issparse(X) else _dense(X), dtype=np.float32)
     # Indices of int64 (SciPy makes them for large or stacked matrices) are narrowed, so that kernels see one type.
     if matrix.indices.dtype != np.int32:
         matrix = sparse.csr_matrix(
