@@ -1,10 +1,12 @@
 """GLaS with one setting changed at a time: tables 1 and 2 of Guo et al. (NeurIPS 2019), on other data.
 
-    python benchmarks/glas_ablation.py --data FOLDER [--set width=256] [--only "regulariser none" ...] [--out FILE.json]
+    python benchmarks/glas_ablation.py --data FOLDER [--set width=256] [--only regulariser ...] [--seeds 0 1 2]
+                                       [--out FILE.json]
 
 FOLDER holds X.npz, Y.npz (training) and Xt.npz, Yt.npz (test): CSR matrices, rows of X of unit length, the same labels
 in both. Runs on a GPU where there is one. Needs numpy, scipy, scikit-learn, safetensors and torch; on a GPU no Numba.
-Train P@1 is that of the first training points, as many as there are test points, without input dropout.
+Train P@1 is that of the first training points, as many as there are test points, without input dropout. With several
+seeds every figure is their mean.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from __future__ import annotations
 import argparse
 import ast
 import json
-import platform
 import subprocess
 import threading
 import time
@@ -31,11 +32,9 @@ STUDIES: dict[str, dict[str, dict[str, Any]]] = {
     "base": {"base": {}},
     "regulariser": {
         "none": {"regulariser": "none"},
+        "glas": {"regulariser": "glas"},
         "spread-out": {"regulariser": "spread-out"},
         "gravity": {"regulariser": "gravity", "strength": 1.0},
-    },
-    "seed": {  # how much of a difference is chance
-        f"{seed}, {name}": {"random_state": seed, "regulariser": name} for seed in (1, 2) for name in ("glas", "none")
     },
     "strength": {f"{s:g} x": {"strength": s} for s in (0.1, 0.3, 3.0, 10.0)},  # of the base's
     "input dropout": {f"keep {keep}": {"keep": keep} for keep in (1.0, 0.8, 0.6, 0.5, 0.4)},
@@ -73,8 +72,8 @@ def main() -> None:
                 continue
             if study == "strength":
                 changes = {"strength": strength * changes["strength"]}
-            row = {"study": study, "setting": name} | measure(GLaS(**base | changes), data)
-            rows.append(row)
+            runs = [measure(GLaS(**base | changes | {"random_state": seed}), data) for seed in options.seeds]
+            rows.append(row := {"study": study, "setting": name} | mean(runs))
             print(f"{title:38}" + "".join(f"{row[column]:10.2f}" for column in COLUMNS), flush=True)
             if options.out:
                 write(options, rows)
@@ -85,6 +84,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder with X.npz, Y.npz, Xt.npz, Yt.npz")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="a parameter of the base setting")
     parser.add_argument("--only", nargs="*", default=[], help="rows whose title begins like this, e.g. regulariser")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="every figure is the mean over these")
+    parser.add_argument("--title", default="", help="what the data are, for the JSON file; else the folder's name")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()
 
@@ -117,6 +118,12 @@ def measure(model: GLaS, data: dict[str, Any]) -> dict[str, Any]:
     return result | {
         "parameters": {k: v for k, v in model.get_params().items() if isinstance(v, (int, float, str, tuple))}
     }
+
+
+def mean(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The first run with its figures replaced by means over all, and P@1, PSP@1 and gap of each."""
+    row = runs[0] | {column: float(np.mean([run[column] for run in runs])) for column in COLUMNS}
+    return row | {"of each seed": {c: [run[c] for run in runs] for c in ("P@1", "PSP@1", "gap")}}
 
 
 def metrics(labels: np.ndarray, Y: Any, inverse: np.ndarray) -> dict[str, float]:
@@ -163,16 +170,38 @@ class Utilisation:
 
 
 def write(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{platform.processor()} (CPU)"
     content = {
-        "command": f"python benchmarks/glas_ablation.py --set {' '.join(options.set)}",
-        "data": options.data.name,
-        "device": device,
-        "torch": torch.__version__,
+        "command": f"python benchmarks/glas_ablation.py --data FOLDER {given(options)}".strip(),
+        "machine": f"{device()}, torch {torch.__version__}",
+        "data": options.title or options.data.name,
+        "table": table(rows),
         "rows": rows,
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def given(options: argparse.Namespace) -> str:
+    values = {"--set": options.set, "--only": [f"'{title}'" for title in options.only], "--seeds": options.seeds}
+    return " ".join(f"{flag} {' '.join(map(str, words))}" for flag, words in values.items() if words)
+
+
+def device() -> str:
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    from peers import machine  # here: it needs Numba
+
+    return machine()
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """For docs/results.md; without columns of what was not measured (GPU % without a GPU)."""
+    columns = [column for column in COLUMNS if np.isfinite(rows[0][column])]
+    lines = ["| " + " | ".join(("study", "setting", *columns)) + " |", "| --- | --- |" + " ---: |" * len(columns)]
+    for row in rows:
+        shown = [f"{row[c]:,.0f}" if c in ("points/s", "GPU %") else f"{row[c]:.2f}" for c in columns]
+        lines.append("| " + " | ".join((row["study"], row["setting"], *shown)) + " |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """Search among label vectors: milliseconds a query on one core, and the share of the true 5 best labels that is found.
 
-    python benchmarks/mips.py [--width 1024] [--labels 25000 100000 1000000] [--recipe recipes/yso-finna-en/glas.toml]
+    python benchmarks/mips.py [--width 1024] [--labels 25000 100000 1000000] [--vectors FOLDER] [--out FILE.json]
 
 The vectors come from a GLaS model that is trained first, for one epoch, on the recipe's data. It has fewer labels than
 are asked for, so the embeddings of training points stand in as further labels (an item that is described by a text and
 searched for by another: the same space, the same kind of vector), and beyond those, the same with a little noise
-(an eighth of their length). Queries are the embeddings of test points. All vectors have unit length.
+(an eighth of their length). Queries are the embeddings of test points. All vectors have unit length. --vectors keeps
+them, so that measuring, which wants an idle machine, need not train; a million of width 1024 take 10 GB of memory.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=1024, help="dimension of the vectors")
     parser.add_argument("--labels", type=int, nargs="+", default=[25_000, 100_000, 1_000_000])
     parser.add_argument("--recall", type=float, default=0.995, help="share to be found on the queries for tuning")
+    parser.add_argument("--vectors", type=Path, help="folder to keep vectors in, or to take them from")
     parser.add_argument("--out", type=Path, help="write the figures as JSON, e.g. docs/results/benchmarks/NAME.json")
     options = parser.parse_args()
-    vectors, queries = trained_vectors(options.recipe, options.data_root, options.width)
+    vectors, queries = kept_or_trained(options)
     rows = []
     print(f"d = {options.width}; milliseconds a query, one at a time, one thread")
     print(f"{'labels':>10} {'exact':>8} {'codes':>8} {'recall@5':>9} {'candidates':>11} {'build s':>8}")
@@ -54,6 +56,19 @@ def main() -> None:
         options.out.write_text(json.dumps(content, indent=1) + "\n")
 
 
+def kept_or_trained(options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
+    folder, names = options.vectors, ("labels", "queries")
+    files = [folder / f"{name}-{options.width}.npy" for name in names] if folder else []
+    if files and all(file.exists() for file in files):
+        return np.load(files[0], mmap_mode="r"), np.load(files[1])
+    found = trained_vectors(options.recipe, options.data_root, options.width)
+    if files:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, array in zip(files, found, strict=True):
+            np.save(file, array)
+    return found
+
+
 def trained_vectors(recipe: str, data_root: Path, width: int) -> tuple[np.ndarray, np.ndarray]:
     """Labels followed by training points, and test points, as unit vectors of one trained space."""
     with common_data(recipe, data_root) as (_, train, test):
@@ -70,13 +85,14 @@ def trained_vectors(recipe: str, data_root: Path, width: int) -> tuple[np.ndarra
 def enlarged(vectors: np.ndarray, n_labels: int) -> np.ndarray:
     """The first n_labels vectors; where there are fewer, noisy copies follow."""
     rng = np.random.default_rng(0)
-    parts, missing = [vectors[:n_labels]], n_labels - len(vectors)
-    while missing > 0:
-        noise = rng.standard_normal(vectors[:missing].shape, dtype=np.float32) / np.sqrt(vectors.shape[1])
-        copies = vectors[:missing] + noise / 8
-        parts.append(copies / np.linalg.norm(copies, axis=1, keepdims=True))
-        missing -= len(copies)
-    return np.concatenate(parts)
+    labels = np.empty((n_labels, vectors.shape[1]), np.float32)
+    labels[: len(vectors)] = vectors[:n_labels]
+    for start in range(len(vectors), n_labels, 10_000):
+        copies = labels[start : start + 10_000]
+        copies[:] = vectors[np.arange(start, start + len(copies)) % len(vectors)]
+        copies += rng.standard_normal(copies.shape, dtype=np.float32) / (8 * np.sqrt(vectors.shape[1]))
+        copies /= np.linalg.norm(copies, axis=1, keepdims=True)
+    return labels
 
 
 def measure(labels: np.ndarray, queries: np.ndarray, recall: float) -> dict[str, Any]:
