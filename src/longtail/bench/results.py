@@ -35,6 +35,11 @@ TABLE: dict[str, Callable[[Result], str]] = {
 }
 README_COLUMNS = ("recipe", "P@1", "P@5", "PSP@1", "PSP@5", "tail R@5", "train s", "model MB")
 README_DATASET = "eurlex57k"
+README_RECIPES = (
+    "popularity", "dismec", "dismec-pw-cb", "bonsai", "bonsai-pw-cb", "rerank-bonsai", "ranknet-dismec", "glas", "fastxml",
+)  # fmt: skip
+README_PEERS = ("PECOS XR-Linear", "omikuji, 3 trees")  # measured beside DiSMEC in one run
+_PEERS_FILE = "benchmarks/dismec-eurlex57k"
 _BEGIN, _END = "<!-- results: made by longtail bench -->", "<!-- end of results -->"
 
 
@@ -147,12 +152,17 @@ def _short(value: Any) -> str:
 
 
 def readme_table(folder: Path) -> str:
-    """The README's table: the runs of one dataset, with machine and commit."""
-    results = read_results(folder)[0].get(README_DATASET)
-    if not results:
+    """The README's table: some runs of one dataset beside other people's tools."""
+    runs, others = read_results(folder)
+    results = {result["recipe"]: result for result in runs.get(README_DATASET, [])}
+    chosen = [results[recipe] for recipe in README_RECIPES if recipe in results]
+    if not chosen:
         return "No results yet."
-    places = sorted({f"{result['machine']}, commit {result['commit']}" for result in results})
-    return markdown_table(README_COLUMNS, table_rows(results, README_COLUMNS)) + f"\n\n{'; '.join(places)}"
+    peers = others.get(_PEERS_FILE, {}).get("rows", {})
+    beside = [{"recipe": name, "metrics": peers[name], **peers[name]} for name in README_PEERS if name in peers]
+    machines = ", ".join(sorted({result["machine"] for result in chosen}))
+    table = markdown_table(README_COLUMNS, table_rows([*beside, *chosen], README_COLUMNS))
+    return f"{table}\n\n{machines}; commits, commands, every other recipe: [docs/results.md](docs/results.md)."
 
 
 def with_results(readme: str, folder: Path) -> str:

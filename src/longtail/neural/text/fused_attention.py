@@ -1,5 +1,5 @@
-"""MPNet's attention in one kernel: transformers computes it step by step, and keeps what each step gave, (points, heads,
-tokens, tokens) numbers, for the backward pass."""
+"""MPNet's attention in one kernel: transformers computes it step by step, and keeps what each step gave, (points,
+heads, tokens, tokens) numbers, for the backward pass."""
 
 from __future__ import annotations
 
