@@ -36,7 +36,8 @@ TABLE: dict[str, Callable[[Result], str]] = {
 README_COLUMNS = ("recipe", "P@1", "P@5", "PSP@1", "PSP@5", "tail R@5", "train s", "model MB")
 README_DATASET = "eurlex57k"
 README_RECIPES = (
-    "popularity", "dismec", "dismec-pw-cb", "bonsai", "bonsai-pw-cb", "rerank-bonsai", "ranknet-dismec", "glas", "fastxml",
+    "popularity", "dismec", "dismec-pw-cb", "bonsai", "bonsai-pw-cb", "rerank-bonsai", "ranknet-dismec", "glas",
+    "fastxml",
 )  # fmt: skip
 README_PEERS = ("PECOS XR-Linear", "omikuji, 3 trees")  # measured beside DiSMEC in one run
 _PEERS_FILE = "benchmarks/dismec-eurlex57k"
