@@ -26,7 +26,7 @@ import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail import DiSMEC, PropensityRerank, RankNet, Taug, load_model
+from longtail import DiSMEC, RankNet, Taug, load_model
 from longtail.bench.prepare import prepared
 from longtail.bench.recipe import find_data_root, read_recipe
 from longtail.bench.results import markdown_table
@@ -344,25 +344,29 @@ def blocks(_: Iterable[str]) -> None:
     part = np.random.default_rng(0).permutation(train.n_points) % 5
     first, second, held = (train.subset(np.flatnonzero(chosen)) for chosen in (part < 3, part == 3, part == 4))
     base = base_of("dismec").fit(first.X, first.Y)
-    rows = {"DiSMEC": measured(base, held)}
-    closed = PropensityRerank(base=base, prefit=True).fit(second.X, second.Y)
-    rows |= {f"PropensityRerank, exponent {e}": measured(closed, held, exponent=e) for e in EXPONENTS[:7]}
     variants: dict[str, dict[str, Any]] = {
-        "RankNet": {}, "no blocks": {"blocks": 0}, "two blocks": {"blocks": 2}, "8 units": {"units": 8},
-        "the paper's loss alone": {"anchor": 0.0, "shrink": 1.0},
+        "no blocks, which is PropensityRerank": {"blocks": 0}, "RankNet": {}, "two blocks": {"blocks": 2},
+        "8 units": {"units": 8}, "no population-aware loss": {"balance": 0.0, "anchor": 1e4, "shrink": 1e3},
+        "the population-aware loss alone": {"anchor": 0.0, "shrink": 1.0},
     }  # fmt: skip
+    lines = {}
     for name, changes in variants.items():
         model = RankNet(base=base, prefit=True, **changes).fit(second.X, second.Y)
-        rows[name if name == "RankNet" else f"RankNet, {name}"] = measured(model, held)
-        print(name, rows[next(reversed(rows))], flush=True)
-    write("blocks", {"rows": rows, "table": table("model", rows)})
+        model.base_ = Remembering(base)
+        lines[name] = {str(e): measured(model, held, exponent=e) for e in EXPONENTS[:8]}
+        print(name, model.validation_, flush=True)
+    most = next(iter(lines.values()))["0.0"]["P@1"]
+    steps = (0.0, 0.5, 1.0, 2.0)
+    cells = [[name, *(f"{line['0.0'][m]:.2f}" for m in ("P@1", "PSP@1"))] for name, line in lines.items()]
+    for row, line in zip(cells, lines.values(), strict=True):
+        row += [at_precision(line, most - step) for step in steps]
+    header = ["RankNet with", "exponent 0: P@1", "PSP@1", *(f"PSP@1 at P@1 {most - step:.2f}" for step in steps)]
+    write("blocks", {"lines": lines, "table": markdown_table(header, cells)})
     figure, axis = plt.subplots(figsize=(8, 6), layout="constrained")
-    line = [(v["P@1"], v["PSP@1"]) for name, v in rows.items() if name.startswith("PropensityRerank")]
-    axis.plot(*zip(*line, strict=True), marker=".", color="gray", label="PropensityRerank, exponents 0 to 0.6")
-    for name in rows:
-        if name.startswith("RankNet"):
-            axis.plot(rows[name]["P@1"], rows[name]["PSP@1"], marker="*", markersize=14, linestyle="none", label=name)
-    axis.set(title="RankNet over one DiSMEC, points of the training part", xlabel="P@1, %", ylabel="PSP@1, %")
+    for name, line in lines.items():
+        points = [(values["P@1"], values["PSP@1"]) for values in line.values()]
+        axis.plot(*zip(*points, strict=True), marker=".", label=name)
+    axis.set(title="RankNet over one DiSMEC, exponents 0 to 0.7", xlabel="P@1, %", ylabel="PSP@1, %")
     axis.legend()
     figure.savefig(ROOT / "docs" / "images" / "tail_blocks.png", dpi=110)
 
