@@ -1,7 +1,7 @@
 """GLaS with one setting changed at a time: tables 1 and 2 of Guo et al. (NeurIPS 2019), on other data.
 
-    python benchmarks/glas_ablation.py --data FOLDER [--set width=256] [--only regulariser ...] [--seeds 0 1 2]
-                                       [--out FILE.json]
+    python benchmarks/glas_ablation.py --data FOLDER [--set width=256] [--only regulariser ...] [--points 15000]
+                                       [--seeds 0 1 2] [--out FILE.json]
 
 FOLDER holds X.npz, Y.npz (training) and Xt.npz, Yt.npz (test): CSR matrices, rows of X of unit length, the same labels
 in both. Runs on a GPU where there is one. Needs numpy, scipy, scikit-learn, safetensors and torch; on a GPU no Numba.
@@ -59,6 +59,9 @@ COLUMNS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "train P@1", "gap", "
 def main() -> None:
     options = arguments()
     data = {part: sparse.csr_matrix(sparse.load_npz(options.data / f"{part}.npz")) for part in ("X", "Y", "Xt", "Yt")}
+    if options.points:
+        drawn = np.random.default_rng(0).permutation(data["X"].shape[0])[: options.points]
+        data |= {part: data[part][drawn] for part in ("X", "Y")}
     base = dict(setting.split("=", 1) for setting in options.set)
     base = {name: literal(value) for name, value in base.items()}
     strength = base.get("strength", GLaS().strength)
@@ -84,6 +87,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder with X.npz, Y.npz, Xt.npz, Yt.npz")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="a parameter of the base setting")
     parser.add_argument("--only", nargs="*", default=[], help="rows whose title begins like this, e.g. regulariser")
+    parser.add_argument("--points", type=int, help="train on this many of the points, drawn at random")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="every figure is the mean over these")
     parser.add_argument("--title", default="", help="what the data are, for the JSON file; else the folder's name")
     parser.add_argument("--out", type=Path)
@@ -182,7 +186,12 @@ def write(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
 
 
 def given(options: argparse.Namespace) -> str:
-    values = {"--set": options.set, "--only": [f"'{title}'" for title in options.only], "--seeds": options.seeds}
+    values = {
+        "--points": [options.points] if options.points else [],
+        "--set": options.set,
+        "--only": [f"'{title}'" for title in options.only],
+        "--seeds": options.seeds,
+    }
     return " ".join(f"{flag} {' '.join(map(str, words))}" for flag, words in values.items() if words)
 
 
