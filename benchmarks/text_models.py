@@ -1,7 +1,7 @@
 """Text models on EURLEX57K full text: predictions, times and rates of named configurations.
 
     python benchmarks/text_models.py --data FOLDER --encoder FOLDER [--vectors FILE] --only NAME ... --out FOLDER
-    python benchmarks/text_models.py --data FOLDER --score FOLDER [--together NAME ...] [--json FILE]
+    python benchmarks/text_models.py --data FOLDER --score FOLDER [--together NAME ...] [--shift NAME ...] [--json FILE]
 
 FOLDER of --data holds train, dev and test .jsonl.xz (`text`, `labels`) and labels.json.xz or names.json (id -> name).
 The first command trains and writes NAME.npz (label_ids; labels and scores of the 20 best labels of the dev and test
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import itertools
 import json
 import lzma
 import platform
@@ -26,7 +27,7 @@ from scipy import sparse
 
 from longtail.core import codec
 from longtail.core.run import Run
-from longtail.objectives import PW, PWcb
+from longtail.objectives import PW, PWcb, resolve_weighting
 
 K = 20
 BF16_PEAK = {"NVIDIA H200": 989e12, "NVIDIA H100": 989e12, "NVIDIA A100": 312e12}  # dense, from the data sheets
@@ -231,6 +232,8 @@ def score(arguments: argparse.Namespace, parts: dict[str, Any]) -> None:
         found = {name: predictions[part] for name, predictions in written.items()}
         if arguments.together:
             found[" + ".join(arguments.together)] = together([written[n] for n in arguments.together], part, Y["dev"])
+        for name, weighting in itertools.product(arguments.shift, ("pw", "pw-cb")):
+            found[f"{name}, shifted by {weighting}"] = shifted(written[name][part], weighting, Y["train"])
         for name, predictions in found.items():
             table.append({"configuration": name, "part": part, **metrics_of(predictions, Y[part], Y["train"])})
             print(f"{name:28} {part:5}", {key: value for key, value in table[-1].items() if "@" in key}, flush=True)
@@ -288,6 +291,17 @@ def together(models: list[dict[str, Any]], part: str, Y_dev: sparse.csr_matrix) 
     return Predictions.from_csr(total, 5)
 
 
+def shifted(predictions: Any, weighting: str, Y_train: sparse.csr_matrix) -> Any:
+    """What the weighting does to the scores of a model that minimises the logistic loss and is flexible enough: a
+    weight w of the noted pairs adds log w to the log-odds."""
+    from longtail import Predictions
+
+    counts = np.bincount(Y_train.indices, minlength=Y_train.shape[1])
+    own, _ = resolve_weighting(weighting).coefficients(counts, Y_train.shape[0])
+    scores = predictions.scores + np.log(own)[predictions.labels]
+    return Predictions.from_csr(Predictions(predictions.labels, scores).to_csr(Y_train.shape[1]), 5)
+
+
 def metrics_of(predictions: Any, Y: sparse.csr_matrix, Y_train: sparse.csr_matrix) -> dict[str, float]:
     from longtail import PropensityModel
     from longtail.metrics import evaluate
@@ -315,6 +329,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--score", type=Path)
     parser.add_argument("--together", nargs="*", default=[], help="with --score: also these files as one ensemble")
+    parser.add_argument("--shift", nargs="*", default=[], help="with --score: also these, shifted by weights")
     parser.add_argument("--json", type=Path, help="with --score: write metrics and rates here")
     arguments = parser.parse_args()
     started = time.perf_counter()
