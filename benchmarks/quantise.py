@@ -1,0 +1,71 @@
+"""What 8-bit weights cost and gain: X-GRank on titles of yso-finna-en, trained and used on one CPU core.
+
+    python benchmarks/quantise.py --data FOLDER --encoder MINILM [--long FILE] [--points 20000] [--json FILE]
+
+FOLDER holds train and test .jsonl.xz (`text`, `labels`). Trains on the first points, then predicts test points with
+float32 and with 8-bit weights, one thread each: P@k and milliseconds a title. --long: a .jsonl.xz of long texts, of
+which the milliseconds of 64 are measured too (512 tokens each; the network is the same, so its answers do not matter).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+from text_models import Notes, indicator, on_one_thread, read
+
+from longtail import XGRank
+from longtail.core.run import Run
+
+SETTINGS: dict[str, Any] = {
+    "layers": 1, "loss": "bce", "epochs": 3, "batch_size": 64, "learning_rate": 2e-4, "head_learning_rate": 3e-3,
+    "dropout": 0.1, "n_jobs": 1, "device": "cpu",
+}  # fmt: skip
+LONG_TEXTS = 64
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    texts, labels = read(arguments.data / "train.jsonl.xz")
+    texts, labels = texts[: arguments.points], labels[: arguments.points]
+    column = {label: i for i, label in enumerate(sorted({label for row in labels for label in row}))}
+    model = XGRank(encoder=arguments.encoder, **SETTINGS)
+    model.fit(texts, indicator(labels, column), run=Run(progress=Notes()))
+    test, true = read(arguments.data / "test.jsonl.xz")
+    found = {"titles": on_one_thread(model, (test, indicator(true, column)), arguments.test_points)}
+    if arguments.long:
+        long_texts, true = read(arguments.long)
+        found["long texts"] = on_one_thread(model, (long_texts, indicator(true, column)), LONG_TEXTS)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--encoder", required=True)
+    parser.add_argument("--long", type=Path)
+    parser.add_argument("--points", type=int, default=20_000)
+    parser.add_argument("--test-points", type=int, default=3_000)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    found = measure(arguments)
+    lines = ["| one thread | P@1 | P@3 | P@5 | ms a text |", "| --- | ---: | ---: | ---: | ---: |"]
+    for what, rows in found.items():
+        for weights, row in rows.items():
+            figures = [f"{value:.2f}" for value in row["P"]] if what == "titles" else ["", "", ""]
+            lines.append(f"| {what}, {weights} | {' | '.join(figures)} | {row['ms']:.1f} |")
+    print("\n".join(lines))
+    if arguments.json:
+        about = {
+            "command": "python benchmarks/quantise.py --data FOLDER --encoder MINILM --long FILE",
+            "machine": f"{platform.machine()}, torch {torch.__version__}", "training_points": arguments.points,
+            "test_points": arguments.test_points,
+        }  # fmt: skip
+        arguments.json.write_text(json.dumps(about | {"table": "\n".join(lines), "found": found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
