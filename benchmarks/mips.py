@@ -52,8 +52,16 @@ def main() -> None:
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         command = f"python benchmarks/mips.py --width {options.width}"
-        content = {"command": command, "machine": machine(), "width": options.width, "rows": rows}
+        content = {"command": command, "machine": machine(), "width": options.width, "table": table(rows), "rows": rows}
         options.out.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    lines = ["| " + " | ".join(rows[0]) + " |", "|" + " ---: |" * len(rows[0])]
+    for row in rows:
+        shown = (f"{value:,}" if isinstance(value, int) else f"{value:.4g}" for value in row.values())
+        lines.append("| " + " | ".join(shown) + " |")
+    return "\n".join(lines)
 
 
 def kept_or_trained(options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
