@@ -139,6 +139,7 @@ class Remembering:
 
     def __init__(self, base: Any) -> None:
         self.base, self.found = base, {}
+        self.score_groups_ = getattr(base, "score_groups_", None)
 
     def predict(self, X: Any, *, k: int) -> Any:
         if k not in self.found:
