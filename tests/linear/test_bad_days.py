@@ -14,7 +14,7 @@ from longtail import DiSMEC, load_model
 from longtail.errors import DataError, ParameterError, TrainingError
 
 X, Y = synthetic()
-EVERY_LOSS = pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
+EVERY_LOSS = pytest.mark.parametrize("loss", ["squared-hinge", "hinge", "logistic"])
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def test_training_that_converges_logs_nothing(caplog):
         ({"random_state": None}, "random_state is None"),
         ({"random_state": 2**32}, r"below 2\*\*32"),
         ({"n_jobs": 0}, "n_jobs is 0"),
-        ({"loss": "hing"}, "loss is 'hing', but must be one of 'squared_hinge', 'hinge', 'logistic'"),
+        ({"loss": "hing"}, "loss is 'hing', but must be one of 'squared-hinge', 'hinge', 'logistic'"),
         ({"weight_dtype": "float64"}, "'float32', 'float16'"),
         ({"weighting": "pww"}, 'did you mean "pw"'),
         ({"weighting": "unbiased"}, "not bounded below.*weighting='pw'"),

@@ -20,7 +20,7 @@ from longtail.linear.solver import BlockSolver, SolverOptions
 X, Y = synthetic()
 COUNTS = np.bincount(Y.indices, minlength=Y.shape[1])
 BLOCKS = label_blocks(X, Y)
-EVERY_LOSS = pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
+EVERY_LOSS = pytest.mark.parametrize("loss", ["squared-hinge", "hinge", "logistic"])
 PRECISE = {"tol": 1e-4, "prune": 0, "max_passes": 2000}
 
 

@@ -16,7 +16,7 @@ from longtail import DiSMEC
 # Real data are read where they are; the made-up set is always there.
 DATA = {"synthetic": synthetic()} | ({"bibtex": found} if (found := bibtex()) else {})
 EVERY_DATA = pytest.mark.parametrize("data", DATA)
-EVERY_LOSS = pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
+EVERY_LOSS = pytest.mark.parametrize("loss", ["squared-hinge", "hinge", "logistic"])
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def reference(loss, C, bias, X, y, own, sample_weight):
         solver = LogisticRegression(C=C, fit_intercept=False, solver="newton-cg", tol=1e-8, max_iter=1000)
     else:
         solver = LinearSVC(
-            loss=loss, C=C, dual=True, fit_intercept=False, tol=1e-5, max_iter=200_000, random_state=0
+            loss=loss.replace("-", "_"), C=C, dual=True, fit_intercept=False, tol=1e-5, max_iter=200_000, random_state=0
         )  # fmt: skip
     return solver.fit(augmented, y, sample_weight=weights).coef_.ravel()
 

@@ -63,7 +63,7 @@ class Problem:
 def dual_value(loss: str, a: np.ndarray, c: np.ndarray) -> np.ndarray:
     """f(a) of one dual variable, infeasible ones refused."""
     assert (a >= 0).all()
-    if loss == "squared_hinge":
+    if loss == "squared-hinge":
         return a - a**2 / (4 * c)
     share = a / c
     assert (share <= 1 + 1e-6).all()
@@ -130,7 +130,7 @@ def _logistic(margin, norm, a, cost):
 
 
 STEPS = {SQUARED_HINGE: _squared_hinge, HINGE: _hinge, LOGISTIC: _logistic}
-NAMES = {SQUARED_HINGE: "squared_hinge", HINGE: "hinge", LOGISTIC: "logistic"}
+NAMES = {SQUARED_HINGE: "squared-hinge", HINGE: "hinge", LOGISTIC: "logistic"}
 
 
 def synthetic(n_points=400, n_features=300, n_labels=70, seed=0):

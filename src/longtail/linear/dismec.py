@@ -35,7 +35,7 @@ class DiSMEC(Estimator):
     the papers write |w|^2, so their C = 1 is C = 0.5 here.
 
     weighting: None, "pw", "pw-cb" or an object of `longtail.objectives`.
-    loss: "squared_hinge", "hinge" or "logistic". Scores are margins w.x + b; with "logistic" they are probabilities
+    loss: "squared-hinge", "hinge" or "logistic". Scores are margins w.x + b; with "logistic" they are probabilities
         (of the weighted problem: with a weighting they are meant for ranking).
     bias: value of the constant feature (0 for none). tol: relative duality gap at which a label's training ends.
     prune: weights below this absolute value are dropped. weight_dtype: how weights are saved, "float32" or "float16"
@@ -49,7 +49,7 @@ class DiSMEC(Estimator):
         *,
         weighting: Any = None,
         C: float = 1.0,
-        loss: str = "squared_hinge",
+        loss: str = "squared-hinge",
         bias: float = 0.5,
         tol: float = 0.03,
         max_passes: int = 100,

@@ -24,7 +24,7 @@ from longtail.linear.simd import BLOCK
 
 logger = logging.getLogger(__name__)
 
-LOSSES = {"squared_hinge": kernels.SQUARED_HINGE, "hinge": kernels.HINGE, "logistic": kernels.LOGISTIC}
+LOSSES = {"squared-hinge": kernels.SQUARED_HINGE, "hinge": kernels.HINGE, "logistic": kernels.LOGISTIC}
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class SolverOptions:
     """How to train: the loss, C in LIBLINEAR's scaling, bias (a constant feature of this value; 0 for none), when to
     stop (relative duality gap, or passes), and below which absolute value weights are dropped."""
 
-    loss: str = "squared_hinge"
+    loss: str = "squared-hinge"
     C: float = 1.0
     bias: float = 1.0
     tol: float = 0.01
@@ -114,7 +114,7 @@ class Problem:
         if duals is not None:
             lanes = np.repeat(np.arange(duals.shape[0]), np.diff(duals.indptr))
             a[duals.indices, lanes] = duals.data
-            if options.loss != "squared_hinge":  # a dual variable of the other losses is at most its cost
+            if options.loss != "squared-hinge":  # a dual variable of the other losses is at most its cost
                 _clip_to_costs(a, members, costs, self.point_weights)
             kernels.weights_of_duals(self.X, members, a, W)
         live = np.zeros(BLOCK, np.float32)

@@ -157,7 +157,7 @@ class LabelTreeModel(Estimator):
     def _trained_tree(
         self, X: sparse.csr_matrix, Y: sparse.csr_matrix, tree: LabelTree, number: int, run: Run
     ) -> TreeModel:
-        options = SolverOptions("squared_hinge", self.C, self.bias, self.tol, self.max_passes, self.prune)
+        options = SolverOptions("squared-hinge", self.C, self.bias, self.tol, self.max_passes, self.prune)
         trainer = NodeTrainer(X, Y, tree, options, resolve_weighting(self.weighting), self._seed(number))
         run.progress.start(f"training tree {number + 1}", tree.n_nodes)
         nodes = []
