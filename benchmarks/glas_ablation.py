@@ -116,7 +116,8 @@ def measure(model: GLaS, data: dict[str, Any]) -> dict[str, Any]:
     epochs = [epoch["seconds"] for epoch in model.history_.epochs]
     result["s/epoch"] = float(np.median(epochs))
     result["points/s"] = X.shape[0] / result["s/epoch"]
-    result["GPU %"] = busy.mean
+    if np.isfinite(busy.mean):  # there is a GPU
+        result["GPU %"] = busy.mean
     result["train s"] = seconds
     result["losses"] = [epoch["loss"] for epoch in model.history_.epochs]
     return result | {
@@ -205,7 +206,7 @@ def device() -> str:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """For docs/results.md; without columns of what was not measured (GPU % without a GPU)."""
-    columns = [column for column in COLUMNS if np.isfinite(rows[0][column])]
+    columns = [column for column in COLUMNS if column in rows[0]]
     lines = ["| " + " | ".join(("study", "setting", *columns)) + " |", "| --- | --- |" + " ---: |" * len(columns)]
     for row in rows:
         shown = [f"{row[c]:,.0f}" if c in ("points/s", "GPU %") else f"{row[c]:.2f}" for c in columns]

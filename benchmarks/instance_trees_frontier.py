@@ -117,7 +117,7 @@ def main() -> None:
     for kind in KINDS:
         enough = [row for row in found[kind] if row["PSP@1"] >= WANTED * start["PSP@1"]]
         print(f"{kind}: highest P@1 with 30 % more PSP@1:", max(enough, key=lambda r: r["P@1"], default=None))
-    about = {"data": "EURLEX57K, training and dev part", "trees": arguments.trees, "machine": machine()}
+    about = {"data": "EURLEX57K, training and dev part", "n_trees": arguments.trees, "machine": machine()}
     file = arguments.docs / "results" / "instance-trees-frontier.json"
     file.write_text(json.dumps(about | {"command": COMMAND} | found, indent=1) + "\n", encoding="utf-8")
     draw(found, arguments.docs / "images" / "instance_trees_frontier.png")

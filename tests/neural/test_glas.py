@@ -207,3 +207,27 @@ def test_two_processes_train_one_model_and_the_first_writes_it(data, tmp_path):
     together = longtail.load_model(tmp_path / "m").network_
     alone = GLaS(**settings).fit(data.train.X, data.train.Y).network_
     torch.testing.assert_close(together.features, alone.features, rtol=1e-3, atol=1e-4)
+
+
+def test_parameters_of_the_network_that_were_changed_after_fit_are_not_saved(data, tmp_path):
+    model = GLaS(**SMALL | {"epochs": 1}).fit(data.train.X, data.train.Y)
+    before = model.predict(data.test.X, k=3)
+    for name, value in (("width", 9), ("hidden", (3,)), ("loss", "bce")):
+        kept = getattr(model, name)
+        model.set_params(**{name: value})
+        with pytest.raises(ParameterError, match="changed after fit"):
+            model.save(tmp_path / "model")
+        assert not (tmp_path / "model").exists()
+        np.testing.assert_array_equal(model.predict(data.test.X, k=3).labels, before.labels)
+        model.set_params(**{name: kept})
+    model.save(tmp_path / "model")
+
+
+def test_a_network_that_no_memory_could_hold_is_a_clear_error(data):
+    with pytest.raises(TrainingError, match="set a smaller width"):
+        GLaS(**SMALL | {"width": 10**12}).fit(data.train.X, data.train.Y)
+
+
+def test_weights_that_are_not_finite_at_the_end_are_an_error(data):
+    with pytest.raises(TrainingError, match="not finite"):
+        GLaS(**SMALL | {"epochs": 1, "batch_size": 800, "learning_rate": 1e38}).fit(data.train.X, data.train.Y)

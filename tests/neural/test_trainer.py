@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from longtail.core.run import Checkpoint, Run
 from longtail.errors import ParameterError, TrainingError
+from longtail.neural.batches import ShuffledRows
 from longtail.neural.placement import place
 from longtail.neural.plan import TrainingPlan
 from longtail.neural.trainer import train
@@ -345,3 +347,26 @@ def test_progress_counts_steps_and_shows_loss_and_metrics():
     assert (recorder.total, recorder.done, recorder.finished) == (8, 8, True)
     assert recorder.notes[-1].startswith("epoch 2, loss ")
     assert recorder.notes[-1].endswith(", P@1 90")
+
+
+class BrokenGradient(nn.Module):
+    """Finite losses throughout, and a gradient that is not in the third step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.step = nn.Parameter(torch.ones(3)), 0
+
+    def training_step(self, batch):
+        self.step += 1
+        broken = (self.weight - self.weight.detach()).square().sum().sqrt() if self.step == 3 else 0.0
+        return self.weight.square().sum() + broken
+
+
+@pytest.mark.parametrize("n_steps", [3, 5])
+def test_a_gradient_that_is_not_finite_never_reaches_a_checkpoint_or_the_end(tmp_path, n_steps):
+    checkpoint = Checkpoint(tmp_path / "c", resume=False)
+    checkpoint.open({"job": 1})
+    plan = TrainingPlan(epochs=1, device="cpu", clip=None, checkpoint_seconds=0)
+    with pytest.raises(TrainingError, match="last good checkpoint"):
+        train(BrokenGradient(), ShuffledRows(10 * n_steps, 10, seed=0), plan, run=Run(checkpoint=checkpoint))
+    assert np.isfinite(checkpoint.get("training")["model/weight"]).all()

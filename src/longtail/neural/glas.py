@@ -17,7 +17,7 @@ from longtail.core.estimator import Estimator, check_at_least_zero, check_choice
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run, thread_count
 from longtail.core.state import State
-from longtail.errors import ParameterError
+from longtail.errors import ParameterError, TrainingError
 from longtail.neural import losses
 from longtail.neural.batches import ShuffledRows
 from longtail.neural.device_csr import DeviceCsr
@@ -174,7 +174,13 @@ class GLaS(Estimator):
 
     def _new_network(self) -> EmbeddingClassifier:
         widths = (*self.hidden, self.width)
-        return EmbeddingClassifier(self.n_features_in_, self.n_labels_, widths, offset=self.loss in _DECOMPOSABLE)
+        try:
+            return EmbeddingClassifier(self.n_features_in_, self.n_labels_, widths, offset=self.loss in _DECOMPOSABLE)
+        except (RuntimeError, MemoryError) as error:
+            raise TrainingError(
+                f"a network of {self.n_features_in_} features, widths {widths} and {self.n_labels_} labels does not fit "
+                "into memory; set a smaller width"
+            ) from error
 
     def _training(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, placement: Placement) -> EmbeddingTraining:
         device = placement.device
@@ -232,7 +238,7 @@ class GLaS(Estimator):
     def _embedded(self, X: sparse.csr_matrix, placement: Placement) -> NDArray[np.float32]:
         """phi of every point, (n, d)."""
         network = self.network_.to(placement.device)
-        parts = [np.zeros((0, self.width), np.float32)]
+        parts = [np.zeros((0, network.labels.shape[1]), np.float32)]
         with torch.no_grad(), torch_threads(self.n_jobs), placement.autocast():
             for start in range(0, X.shape[0], _POINTS_AT_ONCE):
                 block = DeviceCsr(X[start : start + _POINTS_AT_ONCE], placement.device)
@@ -250,6 +256,13 @@ class GLaS(Estimator):
 
     def _get_state(self) -> State:
         weights = self.network_.state_dict()
+        with torch.device("meta"):  # shapes only
+            wanted = self._new_network().state_dict()
+        if {name: w.shape for name, w in wanted.items()} != {name: w.shape for name, w in weights.items()}:
+            raise ParameterError(
+                "width, hidden or loss was changed after fit, and the network is not of that kind; "
+                "set it back, or fit again, before the model is saved"
+            )
         state = State(arrays={name: to_array(weights[name]) for name in weights if name != "labels"})
         state.nest("search", self._search.state())
         state.values["history"] = self.history_.epochs

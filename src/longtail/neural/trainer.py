@@ -197,6 +197,7 @@ class _Training:
 
     def _end_epoch(self) -> None:
         self._look()
+        self._check_weights()
         record = {"epoch": self.epoch, "loss": float(self.loss_sum) / max(self.step_of_epoch, 1)}
         record["seconds"] = time.monotonic() - self.started
         averaging = self.plan.average_from is not None and self.epoch >= self.plan.average_from * self.plan.epochs
@@ -264,17 +265,26 @@ class _Training:
         self.last_look = time.monotonic()
         broken = int(self.broken_at)
         if broken >= 0:
-            epoch, step = divmod(broken, self.steps_an_epoch)
-            kept = self.run.checkpoint
-            written = kept is not None and kept.get(_PART) is not None
-            saved = f"; the last good checkpoint is kept in {kept.folder}" if kept and written else ""
-            raise TrainingError(
-                f"the loss or its gradient is not finite in step {step + 1} of epoch {epoch + 1} (step {broken + 1} of "
-                f"the training){saved}; a smaller learning_rate, a clip, or precision='float32' may help"
-            )
+            raise self._not_finite("the loss or its gradient is not finite in", broken)
         if self.step_of_epoch:
             mean = float(self.loss_sum) / self.step_of_epoch
             self._note((self.history.epochs[-1] if self.history.epochs else {}) | {"epoch": self.epoch, "loss": mean})
+
+    def _check_weights(self) -> None:
+        """A gradient may be broken while the loss is not: before weights are kept, they are looked at themselves."""
+        if not all(bool(torch.isfinite(weight).all()) for weight in self.module.parameters()):
+            last = self.epoch * self.steps_an_epoch + self.step_of_epoch - 1
+            raise self._not_finite("weights are not finite after", last)
+
+    def _not_finite(self, what: str, number: int) -> TrainingError:
+        epoch, step = divmod(number, self.steps_an_epoch)
+        kept = self.run.checkpoint
+        written = kept is not None and kept.get(_PART) is not None
+        saved = f"; the last good checkpoint is kept in {kept.folder}" if kept and written else ""
+        return TrainingError(
+            f"{what} step {step + 1} of epoch {epoch + 1} (step {number + 1} of the training){saved}; "
+            "a smaller learning_rate, a clip, or precision='float32' may help"
+        )
 
     def _note(self, record: dict[str, float]) -> None:
         shown = [f"epoch {int(record['epoch']) + 1}"]
@@ -285,6 +295,7 @@ class _Training:
         if self.run.checkpoint is None:
             return
         self._look()  # nothing that is not finite may replace a good checkpoint
+        self._check_weights()
         tensors = {
             "model": self.module.state_dict(),
             "average": self.average,
