@@ -178,8 +178,8 @@ class GLaS(Estimator):
             return EmbeddingClassifier(self.n_features_in_, self.n_labels_, widths, offset=self.loss in _DECOMPOSABLE)
         except (RuntimeError, MemoryError) as error:
             raise TrainingError(
-                f"a network of {self.n_features_in_} features, widths {widths} and {self.n_labels_} labels does not fit "
-                "into memory; set a smaller width"
+                f"a network of {self.n_features_in_} features, widths {widths} and {self.n_labels_} labels does not "
+                "fit into memory; set a smaller width"
             ) from error
 
     def _training(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, placement: Placement) -> EmbeddingTraining:
