@@ -119,3 +119,9 @@ def test_propensities_are_two_numbers_or_a_preset():
     for wrong in ("0.5,", "1,2,3", "wiki", [1], "a,b"):
         with pytest.raises(ParameterError):
             parse_propensity(wrong)
+
+
+def test_propensities_can_be_left_out_where_a_model_allows_it():
+    assert build_estimator("pfastxml", settings={"propensity": None}).propensity is None
+    with pytest.raises(ParameterError, match="PropensityModel"):
+        build_estimator("dismec", weighting="pw", settings={"weighting.propensity": None})

@@ -155,7 +155,7 @@ def _assign(owner: Any, path: list[str], value: Any, *, shown: str, known: list[
 
 def _like(current: Any, value: Any) -> Any:
     """The value in the type of the one that it replaces, where text and lists can stand for it."""
-    if isinstance(current, PropensityModel):
+    if isinstance(current, PropensityModel) and value is not None:  # None is for the model to take or to refuse
         return parse_propensity(value)
     return tuple(value) if isinstance(current, tuple) and isinstance(value, list) else value
 
