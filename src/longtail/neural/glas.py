@@ -18,7 +18,7 @@ from longtail.core.predictions import Predictions
 from longtail.core.run import Run, thread_count
 from longtail.core.state import State
 from longtail.errors import ParameterError, TrainingError
-from longtail.neural import losses
+from longtail.neural import held_out, losses
 from longtail.neural.batches import ShuffledRows
 from longtail.neural.device_csr import DeviceCsr
 from longtail.neural.embedding import EmbeddingClassifier, EmbeddingTraining
@@ -139,7 +139,7 @@ class GLaS(Estimator):
             check_whole("negatives", self.negatives, 1)
         check_share("validation", self.validation)
         if self.validation:
-            _scorer(self.metric)
+            held_out.metric_scorer(self.metric)
         thread_count(self.n_jobs)
         if not resolve_weighting(self.weighting).bounded and self.loss not in _DECOMPOSABLE:
             raise ParameterError(
@@ -160,12 +160,12 @@ class GLaS(Estimator):
         placement = place(self.device, self.precision)
         if run.checkpoint:
             run.checkpoint.open(self._job())
-        learning, held_out = self._split(X.shape[0])
+        learning, tested = held_out.split(X.shape[0], self.validation, self.random_state)
         with seeded(self.random_state), torch_threads(self.n_jobs):
             self.network_ = self._new_network()
         training = self._training(X[learning], Y[learning], placement)
         batches = ShuffledRows(learning.size, self.batch_size, self.random_state)
-        validate = self._validation(X[held_out], Y[held_out]) if held_out.size else None
+        validate = self._validation(X[tested], Y[tested]) if tested.size else None
         self.history_: History = train(training, batches, self._plan(), validate=validate, run=run)
         queries = self._embedded(X[:: max(X.shape[0] // _QUERIES, 1)], placement)
         self._set_search(LabelSearch.build(
@@ -204,22 +204,12 @@ class GLaS(Estimator):
             keep=self.keep, negatives=0 if negatives == "all" else int(negatives), labels_per_point=labels_per_point,
         )  # fmt: skip
 
-    def _split(self, n_points: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        order = np.random.default_rng(self.random_state).permutation(n_points)
-        held_out = np.sort(order[: min(round(self.validation * n_points), n_points - 1)])
-        if self.validation and not held_out.size:
-            raise ParameterError(
-                f"validation is {self.validation!r}, which of {n_points} points holds out none; "
-                "set a larger share, or 0 to train for all epochs"
-            )
-        return np.sort(order[held_out.size :]), held_out
-
     def _validation(self, X: sparse.csr_matrix, Y: sparse.csr_matrix) -> Callable[[nn.Module], dict[str, float]]:
         def validate(module: nn.Module) -> dict[str, float]:
             self._set_search(LabelSearch(self._label_vectors()))
             return {self.metric: 100 * score(self, X, Y)}
 
-        score = _scorer(self.metric)
+        score = held_out.metric_scorer(self.metric)
         return validate
 
     def _job(self) -> dict[str, Any]:
@@ -278,9 +268,3 @@ class GLaS(Estimator):
         )
         self.network_.eval()
         self.history_ = History(state.values["history"])
-
-
-def _scorer(metric: str) -> Callable[[Estimator, Any, Any], float]:
-    from longtail.metrics import scorer  # here: whoever trains on a GPU without validation needs no Numba
-
-    return scorer(metric)

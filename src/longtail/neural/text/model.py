@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from longtail.core.predictions import Predictions
 from longtail.core.run import Run, thread_count
 from longtail.core.state import State
 from longtail.errors import DataError, ParameterError
-from longtail.neural import losses
+from longtail.neural import held_out, losses
 from longtail.neural.batches import to_device
 from longtail.neural.device_csr import DeviceCsr
 from longtail.neural.losses import LabelWeights
@@ -113,7 +113,7 @@ class TextModel(Estimator):
         if self.token_cache is not None and not isinstance(self.token_cache, str):
             raise ParameterError(f"token_cache is {self.token_cache!r}, but must be a folder or None")
         if self.validation:
-            _scorer(self.metric)
+            held_out.metric_scorer(self.metric)
         thread_count(self.n_jobs)
         if not resolve_weighting(self.weighting).bounded and self.loss != "bce":
             raise ParameterError(f"weighting={self.weighting!r} needs a loss that decomposes over labels: loss='bce'")
@@ -127,8 +127,8 @@ class TextModel(Estimator):
         self._quantised: TextNetwork | None = None
         self.tokeniser_ = self._new_tokeniser(X)
         tokens = self.tokeniser_.tokens(X, cache=self.token_cache)
-        learning, held_out = self._split(len(tokens))
-        validate = self._validation(X, Y, held_out) if held_out.size else None
+        learning, tested = held_out.split(len(tokens), self.validation, self.random_state)
+        validate = self._validation(X, Y, tested) if tested.size else None
         self._train(tokens, learning, Y[learning], placement.device, validate, run)
 
     def _train(
@@ -151,14 +151,9 @@ class TextModel(Estimator):
         counts = np.bincount(Y.indices, minlength=Y.shape[1])
         return Objective(losses.LOSSES[self.loss], LabelWeights(self.weighting, counts, Y.shape[0], device))
 
-    def _split(self, n_points: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        order = np.random.default_rng(self.random_state).permutation(n_points)
-        held_out = np.sort(order[: min(round(self.validation * n_points), n_points - 1)])
-        return np.sort(order[held_out.size :]), held_out
-
-    def _validation(self, X: Sequence[str], Y: sparse.csr_matrix, held_out: NDArray[np.intp]) -> Validate:
-        score = _scorer(self.metric)
-        texts, labels = [X[i] for i in held_out], Y[held_out]
+    def _validation(self, X: Sequence[str], Y: sparse.csr_matrix, tested: NDArray[np.intp]) -> Validate:
+        score = held_out.metric_scorer(self.metric)
+        texts, labels = [X[i] for i in tested], Y[tested]
         return lambda module: {self.metric: 100 * score(self, texts, labels)}
 
     def _job(self) -> dict[str, Any]:
@@ -240,9 +235,3 @@ class TextModel(Estimator):
 
     @abstractmethod
     def _network_from(self, state: State) -> TextNetwork: ...
-
-
-def _scorer(metric: str) -> Callable[[Estimator, Any, Any], float]:
-    from longtail.metrics import scorer  # here: whoever trains on a GPU without validation needs no Numba
-
-    return scorer(metric)
