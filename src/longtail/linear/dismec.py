@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -21,6 +22,8 @@ from longtail.linear.limits import check_point_weights
 from longtail.linear.scoring import LinearScorer
 from longtail.linear.solver import LOSSES, BlockSolver, SolverOptions, train_blocks
 from longtail.objectives import resolve_weighting
+
+logger = logging.getLogger(__name__)
 
 # A label without training points: what an all-negative problem converges to, so that it never outranks evidence.
 UNSEEN_SCORE = np.float32(-1)
@@ -43,6 +46,9 @@ class DiSMEC(Estimator):
     warm_start: keep the dual variables and start the next `fit` on the same points from them (e.g. along a path of C).
     n_jobs: threads, -1 for all cores; the model does not depend on it.
     """
+
+    # What a user can do about labels that are not at `tol` when the passes are used up; said in the log.
+    remedy = "raise max_passes or tol"
 
     def __init__(
         self,
@@ -128,6 +134,12 @@ class DiSMEC(Estimator):
             duals.append(trained.duals)
         self.weights_ = _by_feature(weights, order, n_labels, solver.n_features)
         self._scorer = LinearScorer(self.weights_, self.intercept_)
+        unfinished = int((self.gaps_ > self.tol).sum())
+        if unfinished:
+            logger.warning(
+                "%d labels did not reach a duality gap of %g in %d passes; %s",
+                unfinished, self.tol, self.max_passes, self.remedy,
+            )  # fmt: skip
         if self.warm_start:
             self._duals = _in_label_order(duals, order, n_labels, solver.n_points)
 

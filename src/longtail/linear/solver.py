@@ -7,7 +7,6 @@ depend on threads, on the order in which blocks finish, or on which of them came
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,8 +20,6 @@ from longtail.core.memory import huge_zeros
 from longtail.core.run import Run, in_threads
 from longtail.linear import kernels, limits
 from longtail.linear.simd import BLOCK
-
-logger = logging.getLogger(__name__)
 
 LOSSES = {"squared-hinge": kernels.SQUARED_HINGE, "hinge": kernels.HINGE, "logistic": kernels.LOGISTIC}
 
@@ -205,17 +202,10 @@ def train_blocks(
         return trained
 
     run.progress.start("training labels", sum(block.size for block in blocks))
-    unfinished = 0
     for labels, trained in zip(blocks, in_threads(work, range(len(blocks)), n_jobs=n_jobs), strict=True):
-        unfinished += int((trained.gaps > solver.options.tol).sum())
         run.progress.advance(labels.size)
         yield labels, trained
     run.progress.finish()
-    if unfinished:
-        logger.warning(
-            "%d labels did not reach a duality gap of %g in %d passes; raise max_passes or tol",
-            unfinished, solver.options.tol, solver.options.max_passes,
-        )  # fmt: skip
 
 
 def _permuted_with_bias(X: sparse.csr_matrix, order: NDArray[np.intp], bias: float) -> tuple[NDArray, ...]:

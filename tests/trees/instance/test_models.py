@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -146,6 +148,18 @@ def test_identical_points_give_one_leaf(cls):
     assert predictions.labels.tolist() == [[2, 1, -1, -1]] * 2
     if cls is not PfastreXML:
         np.testing.assert_allclose(predictions.scores[:, :2], [[0.6, 0.4]] * 2)
+
+
+def test_tail_classifiers_that_do_not_converge_advise_what_pfastrexml_has(caplog):
+    X = sparse.csr_matrix(np.tile([0.6, 0.8, 0], (2000, 1)))
+    Y = np.zeros((2000, 4))
+    Y[:1000, 2] = Y[:20, 1] = Y[:3, 0] = 1
+    hard = longtail.PW(PropensityModel(A=0.1, B=20.0))
+    with caplog.at_level(logging.WARNING, "longtail"):
+        PfastreXML(n_trees=1, tail="linear", weighting=hard).fit(X, Y)
+    assert "did not reach a duality gap" in caplog.text
+    assert "tail='means'" in caplog.text
+    assert not any(name in caplog.text for name in ("max_passes", "tol"))
 
 
 @pytest.mark.parametrize("cls", MODELS)

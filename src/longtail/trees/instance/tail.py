@@ -48,6 +48,15 @@ class Centres:
         return cls(state.get_csr("means"), state.arrays["squared_norms"])
 
 
+class _Learner(DiSMEC):
+    """`PfastreXML` has none of the parameters that DiSMEC would advise to change."""
+
+    remedy = (
+        "their tail classifiers are less exact; points that occur many times can cause it: leave the copies out, "
+        "or set another weighting, or tail='means'"
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Classifiers:
     """w_l and intercept of every label's linear classifier."""
@@ -58,7 +67,7 @@ class Classifiers:
     @staticmethod
     def learner(weighting: Any = None, *, n_jobs: int = -1, random_state: int = 0) -> DiSMEC:
         """What trains them, to be fitted and handed to `of`."""
-        return DiSMEC(weighting=weighting, prune=_PRUNE, n_jobs=n_jobs, random_state=random_state)
+        return _Learner(weighting=weighting, prune=_PRUNE, n_jobs=n_jobs, random_state=random_state)
 
     @classmethod
     def of(cls, learned: DiSMEC) -> Classifiers:
