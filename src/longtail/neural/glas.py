@@ -26,6 +26,7 @@ from longtail.neural.mips import KINDS, LabelSearch
 from longtail.neural.placement import Placement, place, place_to_predict, seeded, torch_threads
 from longtail.neural.plan import TrainingPlan, check_seed, check_share
 from longtail.neural.regularisers import REGULARISERS, CoOccurrence
+from longtail.neural.shape import check_shape
 from longtail.neural.snapshot import to_array
 from longtail.neural.trainer import History, train
 from longtail.objectives import resolve_weighting
@@ -245,14 +246,8 @@ class GLaS(Estimator):
         return Predictions(found.labels, scores if offset is None else scores + np.float32(offset.item()))
 
     def _get_state(self) -> State:
+        check_shape(self.network_, self._new_network, ("width", "hidden", "loss"))
         weights = self.network_.state_dict()
-        with torch.device("meta"):  # shapes only
-            wanted = self._new_network().state_dict()
-        if {name: w.shape for name, w in wanted.items()} != {name: w.shape for name, w in weights.items()}:
-            raise ParameterError(
-                "width, hidden or loss was changed after fit, and the network is not of that kind; "
-                "set it back, or fit again, before the model is saved"
-            )
         state = State(arrays={name: to_array(weights[name]) for name in weights if name != "labels"})
         state.nest("search", self._search.state())
         state.values["history"] = self.history_.epochs

@@ -56,6 +56,32 @@ def share_found(model: Any, k: int = 2) -> float:
     return float(np.mean([len(set(row) & set(true)) / len(true) for row, true in zip(rows, TEST.lists, strict=True)]))
 
 
+# --- how they are kept ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "changes"),
+    [
+        (lambda: xgrank(**CLUSTERED | {"epochs": 1}), {"label_width": 9}),
+        (lambda: aplc(epochs=1), {"width": 12}),
+        (lambda: aplc(epochs=1), {"cuts": (0.3, 0.6)}),
+        (lambda: attention(epochs=1), {"hidden": 9}),
+        (lambda: attention(epochs=1), {"widths": (16, 8)}),
+        (lambda: attention(epochs=1, clusters_above=4, cluster_size=2, beam=2), {"widths": ()}),
+    ],
+)
+def test_parameters_of_the_network_that_were_changed_after_fit_are_not_saved(model, changes, tmp_path):
+    fitted = model().fit(TRAIN.texts, TRAIN.Y)
+    kept = {name: getattr(fitted, name) for name in changes}
+    fitted.set_params(**changes)
+    with pytest.raises(ParameterError, match=f"{next(iter(changes))}.* was changed after fit"):
+        fitted.save(tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+    fitted.set_params(**kept).save(tmp_path / "m")
+    before = fitted.predict(TEST.texts, k=3)
+    np.testing.assert_array_equal(longtail.load_model(tmp_path / "m").predict(TEST.texts, k=3).labels, before.labels)
+
+
 # --- what they learn -------------------------------------------------------------------------------------------------
 
 

@@ -39,6 +39,7 @@ class APLCXLNet(EncoderModel):
     """
 
     loss = "bce"
+    shaped_by = ("width", "cuts")
 
     def __init__(
         self,

@@ -48,6 +48,7 @@ class AttentionXML(TextModel):
     """
 
     loss = "bce"
+    shaped_by = ("hidden", "widths")
     # The steps of an LSTM are too small to be shared between CPU threads, and shared they would give other last digits.
     n_jobs = 1
 
@@ -224,13 +225,17 @@ class AttentionXML(TextModel):
 
     def _network_from(self, state: State) -> TextNetwork:
         weights = {name: from_array(a) for name, a in state.arrays.items() if not name.startswith("children.")}
-        network: TextNetwork
-        if "levels" in state.values:
-            starts = [f"levels.{j}." for j in range(state.values["levels"])]
-            levels = [self._made(weights[f"{start}words"], weights[f"{start}bias"]) for start in starts]
-            tables = [from_array(state.arrays[f"children.{j}"]) for j in range(len(levels) - 1)]
-            network = AttentionTree(levels, tables, self.beam)
-        else:
-            network = self._made(weights["words"], weights["bias"])
+        network = self._empty_network(weights, state)
         network.load_state_dict(weights)
         return network
+
+    def _like_network(self, state: State) -> TextNetwork:
+        return self._empty_network(self.network_.state_dict(), state)
+
+    def _empty_network(self, weights: dict[str, torch.Tensor], state: State) -> TextNetwork:
+        if "levels" not in state.values:
+            return self._made(weights["words"], weights["bias"])
+        starts = [f"levels.{j}." for j in range(state.values["levels"])]
+        levels = [self._made(weights[f"{start}words"], weights[f"{start}bias"]) for start in starts]
+        tables = [from_array(state.arrays[f"children.{j}"]) for j in range(len(levels) - 1)]
+        return AttentionTree(levels, tables, self.beam)

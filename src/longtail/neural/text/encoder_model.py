@@ -80,6 +80,11 @@ class EncoderModel(TextModel):
         network.load_state_dict(weights | heads)
         return network
 
+    def _like_network(self, state: State) -> TextNetwork:
+        network: Any = self.network_
+        heads = {name: t for name, t in network.state_dict().items() if not name.startswith("encoder.")}
+        return self._empty_network(network.encoder, heads, state)
+
     @abstractmethod
     def _empty_network(self, encoder: TextEncoder, heads: dict[str, torch.Tensor], state: State) -> TextNetwork:
         """The network that `_network_state` described; its weights, of which `heads` are some, are set afterwards."""

@@ -24,6 +24,7 @@ from longtail.neural.device_csr import DeviceCsr
 from longtail.neural.losses import LabelWeights
 from longtail.neural.placement import place, seeded, torch_threads
 from longtail.neural.plan import TrainingPlan, check_share
+from longtail.neural.shape import check_shape
 from longtail.neural.text.batches import LengthBuckets, padded_batch
 from longtail.neural.text.network import Objective, ScoringNetwork, TextNetwork, TextTraining, best_labels
 from longtail.neural.text.quantise import quantised
@@ -72,6 +73,7 @@ class TextModel(Estimator):
     """Base of the models that read texts. A subclass makes the tokeniser and the network, and writes them down."""
 
     input_kind = "text"
+    shaped_by: tuple[str, ...]  # parameters that say of which shape the network is
 
     length: int
     loss: str
@@ -217,7 +219,9 @@ class TextModel(Estimator):
     def _get_state(self) -> State:
         state = State({"history": self.history_.epochs})
         state.nest("tokeniser", self.tokeniser_.state())
-        state.nest("network", self._network_state())
+        network = self._network_state()
+        check_shape(self.network_, lambda: self._like_network(network), self.shaped_by)
+        state.nest("network", network)
         return state
 
     def _set_state(self, state: State) -> None:
@@ -235,3 +239,7 @@ class TextModel(Estimator):
 
     @abstractmethod
     def _network_from(self, state: State) -> TextNetwork: ...
+
+    @abstractmethod
+    def _like_network(self, state: State) -> TextNetwork:
+        """As `_network_from` would make it from `network_`'s state, its weights aside."""

@@ -43,6 +43,8 @@ class XGRank(EncoderModel):
     quantise: "int8" predicts with 8-bit weights (CPU). device, precision, n_jobs: as in `TrainingPlan`.
     """
 
+    shaped_by = ("label_width",)
+
     def __init__(
         self,
         *,

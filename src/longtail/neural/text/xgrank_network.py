@@ -60,8 +60,9 @@ class ClusterNetwork(EncoderNetwork):
         super().__init__(encoder, **settings)
         self.clusters, self.head = clusters, head
         self.n_retrieved = min(n_retrieved, members.shape[0])
-        cluster_of = torch.zeros(head.bias.shape[0], dtype=torch.long)
-        own = torch.arange(members.shape[0])[:, None].expand_as(members)
+        device = members.device  # of the one that is not a weight, where a network is made for its shape alone
+        cluster_of = torch.zeros(head.bias.shape[0], dtype=torch.long, device=device)
+        own = torch.arange(members.shape[0], device=device)[:, None].expand_as(members)
         cluster_of[members[members >= 0]] = own[members >= 0]
         self.register_buffer("members", members, persistent=False)
         self.register_buffer("cluster_of", cluster_of, persistent=False)
