@@ -26,7 +26,7 @@ from longtail.core.run import Run
 K = 20
 RETRIEVED = (1, 2, 3, 5, 10, 20, 30, 40, 60, 100)
 SETTINGS: dict[str, Any] = {
-    "length": 64, "batch_size": 512, "epochs": 8, "learning_rate": 3e-4, "head_learning_rate": 3e-3, "dropout": 0.2,
+    "length": 64, "batch_size": 512, "epochs": 6, "learning_rate": 3e-4, "head_learning_rate": 3e-3, "dropout": 0.2,
     "clusters_above": 0, "cluster_size": 32, "n_retrieved": 40, "token_cache": None,
 }  # fmt: skip
 

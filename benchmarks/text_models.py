@@ -37,10 +37,10 @@ XGRANK: dict[str, Any] = {
 }  # fmt: skip
 ATTENTION: dict[str, Any] = {"batch_size": 128, "epochs": 12, "learning_rate": 2e-3}
 # Of all-mpnet-base-v2, four times as wide and deep: fewer epochs, and the length that it was made for.
-MPNET: dict[str, Any] = {"batch_size": 64, "epochs": 6, "learning_rate": 1e-4, "length": 384}
-APLC: dict[str, Any] = MPNET | {"hidden_learning_rate": 2e-4}
-# Short texts and few epochs: to compare precisions.
-SHORT: dict[str, Any] = XGRANK | {"length": 128, "epochs": 4}
+MPNET: dict[str, Any] = {"batch_size": 64, "epochs": 8, "learning_rate": 1e-4, "length": 384, "compile": True}
+APLC: dict[str, Any] = MPNET | {"epochs": 6, "hidden_learning_rate": 1e-3}
+# Short texts and few epochs: to compare losses, label names and precisions.
+SHORT: dict[str, Any] = XGRANK | {"length": 128, "epochs": 5, "batch_size": 128, "learning_rate": 3e-4}
 CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "xgrank": ("xgrank", XGRANK),
     "xgrank-without-names": ("xgrank", XGRANK | {"label_text": False}),
@@ -49,6 +49,8 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "xgrank-pw-cb": ("xgrank", XGRANK | {"weighting": "pw-cb"}),
     "xgrank-mpnet": ("xgrank", XGRANK | MPNET),
     "xgrank-short": ("xgrank", SHORT),
+    "xgrank-short-without-names": ("xgrank", SHORT | {"label_text": False}),
+    "xgrank-short-bce": ("xgrank", SHORT | {"label_text": False, "loss": "bce"}),
     "xgrank-short-float32": ("xgrank", SHORT | {"precision": "float32"}),
     "attentionxml": ("attentionxml", ATTENTION),
     "attentionxml-pw": ("attentionxml", ATTENTION | {"weighting": "pw"}),

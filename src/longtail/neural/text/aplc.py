@@ -66,6 +66,7 @@ class APLCXLNet(EncoderModel):
         patience: int = 3,
         token_cache: str | None = None,
         quantise: str = "none",
+        compile: bool = False,
         device: str = "auto",
         precision: str = "auto",
         n_jobs: int = -1,
@@ -93,6 +94,7 @@ class APLCXLNet(EncoderModel):
         self.patience = patience
         self.token_cache = token_cache
         self.quantise = quantise
+        self.compile = compile
         self.device = device
         self.precision = precision
         self.n_jobs = n_jobs

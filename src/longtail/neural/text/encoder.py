@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,21 @@ class TextEncoder(nn.Module):
             return torch.cat([state.mean(1) for state in kept], 1)
         share = (mask / mask.sum(1, keepdim=True)).unsqueeze(2)  # (n, T, 1)
         return torch.cat([(state * share).sum(1) for state in kept], 1)
+
+    @contextlib.contextmanager
+    def compiled(self, backend: str = "inductor") -> Iterator[None]:
+        """For the time of a training torch.compile fuses what a layer does; all layers share one program, for whatever
+        length texts have."""
+        size = self.model.config.num_hidden_layers  # type: ignore[union-attr]
+        stacks = [m for m in self.model.modules() if isinstance(m, nn.ModuleList) and len(m) == size]
+        layers = list(stacks[0]) if stacks else []
+        for layer in layers:
+            layer.forward = torch.compile(layer.forward, dynamic=True, backend=backend)
+        try:
+            yield
+        finally:
+            for layer in layers:
+                del layer.forward
 
     # --- where encoders come from, and how they are kept --------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -30,6 +31,7 @@ class EncoderModel(TextModel):
     weight_decay: float
     clip: float | None
     average_from: float | None
+    compile: bool
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -37,6 +39,7 @@ class EncoderModel(TextModel):
         check_whole("layers", self.layers, 1)
         check_share("dropout", self.dropout)
         check_positive(head_learning_rate=self.head_learning_rate)
+        check_choice("compile", self.compile, (True, False))
 
     def _plan(self) -> TrainingPlan:
         return TrainingPlan(
@@ -57,6 +60,9 @@ class EncoderModel(TextModel):
         encoder = self._pretrained
         del self._pretrained
         return encoder
+
+    def _training(self, network: Any, device: torch.device) -> contextlib.AbstractContextManager[None]:
+        return network.encoder.compiled() if self.compile and device.type == "cuda" else contextlib.nullcontext()
 
     def _tokeniser_from(self, state: State) -> EncoderTokeniser:
         return EncoderTokeniser.from_state(state)

@@ -53,8 +53,8 @@ class FusedEncoder(MPNetEncoder):
 
 
 def with_fused_attention(model: nn.Module) -> nn.Module:
-    """The model, an MPNet's attention exchanged in place; every other is left alone, and so is an MPNet whose code is
-    not what this file knows."""
+    """The model, an MPNet's attention exchanged in place and its position bias frozen; every other is left alone, and
+    so is an MPNet whose code is not what this file knows."""
     encoder = getattr(model, "encoder", None)
     known = list(inspect.signature(MPNetSelfAttention.forward).parameters)[1:5]
     if type(encoder) is not MPNetEncoder or known != [
@@ -62,6 +62,8 @@ def with_fused_attention(model: nn.Module) -> nn.Module:
     ]:  # fmt: skip
         return model
     encoder.__class__ = FusedEncoder
+    # Its gradient would be (points, heads, tokens, tokens) numbers in every layer, for a few hundred weights.
+    encoder.relative_attention_bias.requires_grad_(False)
     for module in encoder.modules():
         if type(module) is MPNetSelfAttention:
             module.__class__ = FusedSelfAttention

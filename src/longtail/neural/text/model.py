@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from longtail.neural.trainer import History, Validate, train
 from longtail.objectives import resolve_weighting
 
 # Parameters that may differ when an unfinished training goes on: where it runs, and what helps after a bad step.
-_FREE = ("n_jobs", "device", "precision", "learning_rate", "clip", "token_cache", "quantise")
+_FREE = ("n_jobs", "device", "precision", "learning_rate", "clip", "token_cache", "quantise", "compile")
 _BATCHES_AHEAD = 4  # a prediction keeps no gradients, so its batches may be this much larger
 QUANTISATIONS = ("none", "int8")
 
@@ -142,9 +143,14 @@ class TextModel(Estimator):
             network = self._new_network(tokens, learning, Y, device)
         self.network_ = network
         training = TextTraining(network, DeviceCsr(Y, device))
-        self.history_: History = train(
-            training, self._batches(tokens, learning), self._plan(), validate=validate, run=run
-        )
+        with self._training(network, device):
+            self.history_: History = train(
+                training, self._batches(tokens, learning), self._plan(), validate=validate, run=run
+            )
+
+    def _training(self, network: Any, device: torch.device) -> contextlib.AbstractContextManager[None]:
+        """What holds of a network only while it is trained."""
+        return contextlib.nullcontext()
 
     def _batches(self, tokens: Tokens, learning: NDArray[np.intp]) -> LengthBuckets:
         return LengthBuckets(tokens, learning, self.batch_size, pad=self.tokeniser_.pad, seed=self.random_state)

@@ -40,7 +40,8 @@ class XGRank(EncoderModel):
     learning_rate: of the encoder; head_learning_rate: of everything above it. warmup, clip, weight_decay, epochs,
     batch_size, average_from: see `TrainingPlan`. validation, metric, patience: a share of the points to hold out, and
     when to stop by them. token_cache: a folder for tokens, so that they are made once and need not fit into memory.
-    quantise: "int8" predicts with 8-bit weights (CPU). device, precision, n_jobs: as in `TrainingPlan`.
+    quantise: "int8" predicts with 8-bit weights (CPU). compile: torch compiles the encoder's layers for training on a
+    GPU, which takes half a minute and pays for large encoders. device, precision, n_jobs: as in `TrainingPlan`.
     """
 
     shaped_by = ("label_width",)
@@ -73,6 +74,7 @@ class XGRank(EncoderModel):
         patience: int = 3,
         token_cache: str | None = None,
         quantise: str = "none",
+        compile: bool = False,
         device: str = "auto",
         precision: str = "auto",
         n_jobs: int = -1,
@@ -103,6 +105,7 @@ class XGRank(EncoderModel):
         self.patience = patience
         self.token_cache = token_cache
         self.quantise = quantise
+        self.compile = compile
         self.device = device
         self.precision = precision
         self.n_jobs = n_jobs

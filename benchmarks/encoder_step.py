@@ -1,0 +1,92 @@
+"""One training step of an encoder below a layer of labels: milliseconds, tokens a second, share of the GPU's bf16 peak.
+
+    python benchmarks/encoder_step.py --config FOLDER ... [--lengths 512 ...] [--batches 64 128] [--json FILE]
+
+FOLDER holds the config.json of a Hugging Face encoder; its weights are random, which takes the same time. Every encoder
+is timed as it is and with compiled layers, on a GPU that should have nothing else to do. Needs no Numba.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from text_models import BF16_PEAK
+
+from longtail.neural.text.encoder import TextEncoder
+
+N_LABELS = 4193  # of EURLEX57K
+COLUMNS = ("encoder", "tokens", "batch", "compiled", "first steps s", "step ms", "tokens/s", "bf16 peak %", "GB")
+
+
+def timed(folder: Path, length: int, batch: int, compiled: bool, steps: int) -> dict[str, Any]:
+    torch.manual_seed(0)
+    torch.cuda.reset_peak_memory_stats()
+    config = transformers.AutoConfig.from_pretrained(folder)
+    encoder = TextEncoder(transformers.AutoModel.from_config(config), pooling="mean", layers=5).cuda().train()
+    head = torch.nn.Linear(encoder.width, N_LABELS).cuda()
+    weights = [p for p in [*encoder.parameters(), *head.parameters()] if p.requires_grad]
+    optimiser = torch.optim.AdamW(weights, lr=1e-5, fused=True)
+    tokens = torch.randint(5, config.vocab_size, (batch, length), device="cuda")
+
+    def seconds(count: int) -> float:
+        started = time.perf_counter()
+        for _ in range(count):
+            with torch.autocast("cuda", torch.bfloat16):
+                scores = head(encoder(tokens, None))
+            torch.nn.functional.softplus(scores.float()).sum(1).mean().backward()
+            torch.nn.utils.clip_grad_norm_(weights, 1.0)
+            optimiser.step()
+            optimiser.zero_grad()
+        torch.cuda.synchronize()
+        return time.perf_counter() - started
+
+    with encoder.compiled() if compiled else contextlib.nullcontext():
+        first = seconds(3)
+        step = min(seconds(steps) for _ in range(3)) / steps
+    layers = sum(p.numel() for name, p in encoder.named_parameters() if "embeddings" not in name)
+    attention = 12.0 * config.num_hidden_layers * config.hidden_size * length
+    operations = batch * (length * (6.0 * layers + attention) + 6.0 * head.weight.numel())
+    peak = next((p for start, p in BF16_PEAK.items() if torch.cuda.get_device_name().startswith(start)), float("nan"))
+    values = (
+        folder.name, length, batch, "yes" if compiled else "no", round(first, 1), round(1000 * step, 1),
+        round(batch * length / step), round(100 * operations / step / peak, 1),
+        round(torch.cuda.max_memory_allocated() / 2**30, 1),
+    )  # fmt: skip
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", type=Path, nargs="+", required=True)
+    parser.add_argument("--lengths", type=int, nargs="+", default=[512], help="tokens of a text, one for each encoder")
+    parser.add_argument("--batches", type=int, nargs="+", default=[64, 128])
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    lengths = arguments.lengths * (len(arguments.config) if len(arguments.lengths) == 1 else 1)
+    rows = []
+    for folder, length in zip(arguments.config, lengths, strict=True):
+        for batch in arguments.batches:
+            for compiled in (False, True):
+                rows.append(timed(folder, length, batch, compiled, arguments.steps))
+                print(rows[-1], flush=True)
+    lines = ["| " + " | ".join(COLUMNS) + " |", "| --- |" + " ---: |" * (len(COLUMNS) - 1)]
+    lines += ["| " + " | ".join(map(str, row.values())) + " |" for row in rows]
+    if arguments.json:
+        content = {
+            "command": "python benchmarks/encoder_step.py --config MINILM MPNET --lengths 512 384",
+            "machine": f"{torch.cuda.get_device_name()}, torch {torch.__version__}, random weights, bf16",
+            "table": "\n".join(lines), "rows": rows,
+        }  # fmt: skip
+        arguments.json.write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
