@@ -48,25 +48,29 @@ class LabelHead(nn.Module):
     def forward(self, h: Tensor, word_vectors: Tensor, labels: Tensor | None = None) -> Tensor:
         """(n, labels) of all labels, or (n, C) of the candidates `labels` (n, C) of each point."""
         if labels is None:
-            scores = F.linear(self.map(h), self.identity, self.bias)
-            return scores if self.name_map is None else scores + self.name_map(h) @ self._of_names(word_vectors).T
-        identity = F.embedding(labels, self.identity, sparse=self.sparse)  # (n, C, own)
-        scores = torch.einsum("nd,ncd->nc", self.map(h), identity) + self.bias[labels]
-        if self.name_map is not None:
-            assert self.names is not None
-            of_names = self._of_names(word_vectors, self.names[labels.flatten()])
-            scores = scores + torch.einsum("nd,ncd->nc", self.name_map(h), of_names.view(*labels.shape, -1))
-        return scores
+            return self._scores(h, self.identity, self.bias, word_vectors, self.names)
+        # Points share candidates: each label is looked up once, and not for every point that asks for it.
+        distinct, place = labels.unique(return_inverse=True)
+        identity = F.embedding(distinct, self.identity, sparse=self.sparse)
+        names = None if self.names is None else self.names[distinct]
+        return self._scores(h, identity, self.bias[distinct], word_vectors, names).gather(1, place)
 
-    def _of_names(self, word_vectors: Tensor, names: Tensor | None = None) -> Tensor:
-        """t_l, (labels, d); a label without any known word has 0."""
-        names = self.names if names is None else names
+    def _scores(self, h: Tensor, identity: Tensor, bias: Tensor, word_vectors: Tensor, names: Tensor | None) -> Tensor:
+        scores: Tensor = F.linear(self.map(h), identity, bias)
+        if self.name_map is None:
+            return scores
         assert names is not None
-        shares = (names >= 0) / (names >= 0).sum(1, keepdim=True).clamp(min=1)
-        return F.embedding_bag(names.clamp(min=0), word_vectors, per_sample_weights=shares, mode="sum")
+        of_names: Tensor = self.name_map(h) @ _of_names(word_vectors, names).T
+        return scores + of_names
 
     def sparse_parameters(self) -> list[nn.Parameter]:
         return [self.identity] if self.sparse else []
+
+
+def _of_names(word_vectors: Tensor, names: Tensor) -> Tensor:
+    """t_l, (labels, d); a label without any known word has 0."""
+    shares = (names >= 0) / (names >= 0).sum(1, keepdim=True).clamp(min=1)
+    return F.embedding_bag(names.clamp(min=0), word_vectors, per_sample_weights=shares, mode="sum")
 
 
 def name_table(tokens: Tokens) -> Tensor:
