@@ -50,7 +50,7 @@ class LabelHead(nn.Module):
         if labels is None:
             return self._scores(h, self.identity, self.bias, word_vectors, self.names)
         # Points share candidates: each label is looked up once, and not for every point that asks for it.
-        distinct, place = labels.unique(return_inverse=True)
+        distinct, place = torch.unique(labels, return_inverse=True)
         identity = F.embedding(distinct, self.identity, sparse=self.sparse)
         names = None if self.names is None else self.names[distinct]
         return self._scores(h, identity, self.bias[distinct], word_vectors, names).gather(1, place)
