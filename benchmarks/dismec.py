@@ -2,6 +2,7 @@
 
     python benchmarks/dismec.py [--recipe recipes/eurlex57k/dismec.toml] [--pecos-python P] [--omikuji-python P]
 
+Each weighting has the parameters of its recipe, dismec.toml, dismec-pw.toml or dismec-pw-cb.toml in the same folder.
 Peers run only when a Python that has them is named; nothing is installed. In environments of their own:
     pip install 'numpy<2' 'scipy<1.14' scikit-learn && pip install --no-deps libpecos
     pip install omikuji numpy scipy
@@ -19,8 +20,9 @@ import numpy as np
 from peers import ROOT, common_data, compare, machine, table
 
 from longtail import DiSMEC
+from longtail.bench.recipe import read_recipe
 
-WEIGHTINGS = {"none": None, "pw": "pw", "pw-cb": "pw-cb"}
+WEIGHTINGS = {"none": "dismec", "pw": "dismec-pw", "pw-cb": "dismec-pw-cb"}  # recipes beside the one that is named
 
 
 def main() -> None:
@@ -40,7 +42,8 @@ def main() -> None:
     if options.omikuji_python:
         systems["omikuji, 3 trees"] = (options.omikuji_python, "omikuji")
     for name in options.weightings:
-        parameters = json.dumps({"weighting": WEIGHTINGS[name]})
+        recipe = read_recipe((ROOT / options.recipe).with_name(f"{WEIGHTINGS[name]}.toml"))
+        parameters = json.dumps({"weighting": recipe.weighting} | recipe.parameters)
         systems[f"DiSMEC {name}"] = (sys.executable, "longtail", "dismec", parameters)
     rows = compare(systems, options.recipe, options.data_root)
     text = table(rows, "PECOS XR-Linear")
