@@ -13,7 +13,10 @@ import longtail
 from compose.planted_tail import planted_tail
 from longtail.compose.ranknet import Frontier, _at_precision
 from longtail.compose.reranker import Candidates
+from longtail.compose.unseen import predict_unseen
+from longtail.core.run import Run
 from longtail.errors import ParameterError
+from longtail.metrics import Matches
 from longtail.objectives import PropensityModel
 
 (X, Y), (X_TEST, Y_TEST) = planted_tail(600), planted_tail(300, seed=1)
@@ -117,30 +120,43 @@ def held_out():
 
 def test_the_frontier_steps_where_the_rare_label_comes_first():
     held, inverse = held_out()
-    frontier = Frontier.of(held, inverse, loss=0.5)
-    assert frontier.base_precision == 0.9
+    frontier = Frontier.below_base(held, inverse, loss=0.5)
+    assert frontier.least == pytest.approx(0.4)
     # log 0.9 < log 0.5 + 2 e from e = 0.294: from there all of the rare label's hits count e^2.
     best = (50 * np.exp(2) + 40) / 100
     assert frontier.height(held.log_odds) == pytest.approx(50 * np.exp(2) / 100 / best)
     assert frontier.exponent(held.log_odds) == 1.0
-    strict = Frontier.of(held, inverse, loss=0.0)
+    strict = Frontier.below_base(held, inverse, loss=0.0)
     assert strict.exponent(held.log_odds) == pytest.approx(0.25), "the last step before P@1 falls"
     assert strict.height(held.log_odds) == pytest.approx(90 / 100 / best)
 
 
 def test_what_lacks_precision_from_the_start_is_worse_than_anything():
     held, inverse = held_out()
-    frontier = Frontier.of(held, inverse, loss=0.1)
+    frontier = Frontier.below_base(held, inverse, loss=0.1)
     assert frontier.height(held.log_odds[:, ::-1]) == pytest.approx(0.5 - 0.8)
     assert frontier.exponent(held.log_odds[:, ::-1]) == 0.0
 
 
-def test_precision_that_blocks_won_is_not_spent():
+def test_an_exponent_says_how_much_precision_is_to_be_left():
     held, inverse = held_out()
-    worse = Candidates(held.labels, held.log_odds[:, ::-1], held.hits, held.truth)
-    frontier = Frontier.of(worse, inverse, loss=0.3)
-    assert frontier.base_precision == 0.5
-    assert frontier.exponent(held.log_odds) < 0.3, "0.9 - 0.3 is asked for, not 0.5 - 0.3"
+    assert Frontier.at_exponent(held, inverse, 0.29).least == 0.9
+    assert Frontier.at_exponent(held, inverse, 0.3).least == 0.5
+
+
+def test_all_unseen_points_choose_the_exponent_and_blocks_never_raise_it():
+    data = together_or_apart(2000, 0)
+    given = {"base": longtail.DiSMEC(), "propensity": [1.0, 1.0, 0.1, 0.1], "max_precision_loss": 5}
+    plain = longtail.RankNet(**given, blocks=0).fit(*data)
+    unseen = predict_unseen(longtail.DiSMEC, *data, plain._splits(), k=4, run=Run())
+    truth = data[1][unseen.rows]
+    found, hits = unseen.predictions, Matches.of(unseen.predictions, truth).hits
+    candidates = Candidates(found.labels, plain.calibration_(found.scores, unseen.groups), hits, truth)
+    expected = Frontier.below_base(candidates, plain.inverse_propensities_, 0.05).exponent(candidates.log_odds)
+    assert plain.exponent_ == expected
+    learned = longtail.RankNet(**given, units=16, epochs=20, learning_rate=0.02, batch_size=64).fit(*data)
+    assert learned.blocks_.bias.shape[0] == 1
+    assert learned.exponent_ <= plain.exponent_, "the precision that blocks won is not spent"
 
 
 def test_between_exponents_lines_are_straight():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from longtail.objectives.propensity import Propensities, PropensityModel
 logger = logging.getLogger(__name__)
 
 _EXPONENTS = np.linspace(0, 1, 21)
-_VALIDATION = 0.2  # share of the unseen points that choose the epoch and the exponent
+_VALIDATION = 0.2  # share of the unseen points that choose the epoch
 
 
 class RankNet(Reranker):
@@ -31,9 +31,10 @@ class RankNet(Reranker):
 
     The base's scores of its best labels become log-odds z. Blocks z <- W2 relu(W1 sigmoid(z)) + z, whose hidden units
     see which labels are proposed together, change them, and labels are ranked by `P / p_l^exponent` of the result, as
-    `PropensityRerank` does without blocks. The network learns from points that the base has not seen. A fifth of these
-    points choose the exponent that costs `max_precision_loss` of P@1, and the epoch with the best PSP@1 there; if no
-    epoch beats the network's start, there are no blocks.
+    `PropensityRerank` does without blocks. The network learns from points that the base has not seen. All of these
+    choose the exponent that costs `max_precision_loss` of the base's P@1, and a fifth of them, which the network does
+    not learn from, the epoch with the best PSP@1 at that loss; if no epoch beats the network's start, there are no
+    blocks.
 
     Training needs the `deep` extra (torch); prediction does not. Scores are meant for ranking.
 
@@ -114,9 +115,13 @@ class RankNet(Reranker):
         order = np.random.default_rng([self.random_state, 1]).permutation(len(unseen))
         size = max(round(_VALIDATION * order.size), 1)
         held, learning = unseen[np.sort(order[:size])], unseen[np.sort(order[size:])]
-        frontier = Frontier.of(held, self.inverse_propensities_, self.max_precision_loss / 100)
-        self.blocks_, start = ResidualBlocks.none(self.n_labels_), frontier.height(held.log_odds)
-        self.exponent_, self.validation_ = frontier.exponent(held.log_odds), {"start": start}
+        # Without blocks, by all points: log-odds stay log-odds, so that an exponent is the same exchange rate
+        # before and after the blocks, while a fifth of the points tells it to a twentieth only.
+        everything = Frontier.below_base(unseen, self.inverse_propensities_, self.max_precision_loss / 100)
+        self.exponent_ = everything.exponent(unseen.log_odds)
+        frontier = Frontier.at_exponent(held, self.inverse_propensities_, self.exponent_)
+        start = frontier.height(held.log_odds)
+        self.blocks_, self.validation_ = ResidualBlocks.none(self.n_labels_), {"start": start}
         if self.blocks == 0 or len(learning) == 0:
             return
         blocks = self._trained(learning, frontier, run)
@@ -124,7 +129,7 @@ class RankNet(Reranker):
         trained = self.validation_["trained"] = frontier.height(changed)
         logger.info("PSP@1 on points held out: %.4f at the start, %.4f trained", start, trained)
         if trained > start:
-            self.blocks_, self.exponent_ = blocks, frontier.exponent(changed)
+            self.blocks_, self.exponent_ = blocks, min(self.exponent_, frontier.exponent(changed))
 
     def _trained(self, learning: Candidates, frontier: Frontier, run: Run) -> ResidualBlocks:
         from longtail.neural.plan import TrainingPlan
@@ -173,47 +178,49 @@ class RankNet(Reranker):
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """PSP@1 against P@1 of held-out points as the exponent moves; `loss` of P@1 is allowed."""
+    """PSP@1 against P@1 of held-out points as the exponent moves, and the P@1 that is to be left, `least`."""
 
     held: Candidates
     inverse_propensities: Floats
-    loss: float
-    base_precision: float
+    least: float
 
     @classmethod
-    def of(cls, held: Candidates, inverse_propensities: Floats, loss: float) -> Frontier:
-        base = Matches.of(best_of(held.labels, held.log_odds, 1), held.truth)
-        return cls(held, inverse_propensities, loss, score(base, "P@1"))
+    def below_base(cls, held: Candidates, inverse_propensities: Floats, loss: float) -> Frontier:
+        """`loss` of the P@1 that the points have without blocks and exponent is allowed."""
+        frontier = cls.at_exponent(held, inverse_propensities, 0.0)
+        return replace(frontier, least=frontier.least - loss)
+
+    @classmethod
+    def at_exponent(cls, held: Candidates, inverse_propensities: Floats, exponent: float) -> Frontier:
+        """As much P@1 is to be left as this exponent leaves without blocks."""
+        frontier = cls(held, inverse_propensities, np.nan)
+        return replace(frontier, least=score(frontier._matches(held.log_odds, exponent), "P@1"))
 
     def height(self, log_odds: NDArray[Any]) -> float:
-        """PSP@1 where the P@1 of these log-odds of the candidates has fallen `loss` below that of the base.
+        """PSP@1 where the P@1 of these log-odds of the candidates has fallen to `least`.
 
         Where it is below that without any exponent: minus what is lacking.
         """
         precision, gain = self._measured(log_odds)
-        least = self.base_precision - self.loss
-        if precision.max() < least:
-            return float(precision.max() - least)
-        return _at_precision(precision, gain, least)
+        if precision.max() < self.least:
+            return float(precision.max() - self.least)
+        return _at_precision(precision, gain, self.least)
 
     def exponent(self, log_odds: NDArray[Any]) -> float:
-        """The exponent that costs `loss` of P@1: of the base's, or of these log-odds' own where that is higher.
-
-        Blocks may well raise the P@1 of bases that saw a part of the points by more than that of the final base, which
-        saw all: what they gained is not spent.
-        """
+        """The largest exponent at which these log-odds of the candidates leave a P@1 of `least`."""
         precision, _ = self._measured(log_odds)
-        return _at_precision(precision, _EXPONENTS, max(self.base_precision, precision[0]) - self.loss)
+        return _at_precision(precision, _EXPONENTS, self.least)
 
     def _measured(self, log_odds: NDArray[Any]) -> tuple[Floats, Floats]:
         """P@1 and PSP@1 at every exponent."""
+        matches = [self._matches(log_odds, exponent) for exponent in _EXPONENTS]
+        precision, gain = (np.array([score(m, metric) for m in matches]) for metric in ("P@1", "PSP@1"))
+        return precision, gain
+
+    def _matches(self, log_odds: NDArray[Any], exponent: float) -> Matches:
         labels, inverse = self.held.labels, self.inverse_propensities
-        values = []
-        for exponent in _EXPONENTS:
-            ranked = best_of(labels, log_quotient(labels, log_odds, np.log(inverse), exponent), 1)
-            matches = Matches.of(ranked, self.held.truth, inverse_propensities=inverse)
-            values.append((score(matches, "P@1"), score(matches, "PSP@1")))
-        return np.array([p for p, _ in values]), np.array([gain for _, gain in values])
+        ranked = best_of(labels, log_quotient(labels, log_odds, np.log(inverse), exponent), 1)
+        return Matches.of(ranked, self.held.truth, inverse_propensities=inverse)
 
 
 def _at_precision(precision: Floats, values: Floats, least: float) -> float:
