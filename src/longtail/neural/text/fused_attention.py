@@ -44,9 +44,11 @@ class FusedEncoder(MPNetEncoder):
             self._mask = None
 
     def compute_position_bias(self, x: Tensor, position_ids: Tensor | None = None, num_buckets: int = 32) -> Tensor:
-        # Of one point: all points have the same positions. `+ mask` or `expand` gives it to all of them.
-        of_positions: Any = super().compute_position_bias
-        bias: Tensor = of_positions(x[:1], position_ids, num_buckets)
+        # On the device (transformers counts positions on the CPU, in every step) and of one point: all points have the
+        # same positions. `+ mask` or `expand` gives it to all of them.
+        positions = torch.arange(x.shape[1], device=x.device)
+        buckets = self.relative_position_bucket(positions[None, :] - positions[:, None], num_buckets=num_buckets)
+        bias: Tensor = self.relative_attention_bias(buckets).permute(2, 0, 1)[None]
         bias = bias.expand(x.shape[0], -1, -1, -1) if self._mask is None else bias + self._mask
         kind = x.device.type
         return bias.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else bias
