@@ -1,7 +1,8 @@
 """Text models on EURLEX57K full text: predictions, times and rates of named configurations.
 
     python benchmarks/text_models.py --data FOLDER --encoder FOLDER [--vectors FILE] --only NAME ... --out FOLDER
-    python benchmarks/text_models.py --data FOLDER --score FOLDER [--together NAME ...] [--shift NAME ...] [--json FILE]
+    python benchmarks/text_models.py --data FOLDER --score FOLDER [--together NAME ... [--exponents 0 0.05]]
+                                     [--shift NAME ...] [--json FILE]
 
 FOLDER of --data holds train, dev and test .jsonl.xz (`text`, `labels`) and labels.json.xz or names.json (id -> name).
 The first command trains and writes NAME.npz (label_ids; labels and scores of the 20 best labels of the dev and test
@@ -63,9 +64,16 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "aplc-pw-cb-pairs": ("aplcxlnet", APLC | {"weighting": PWcb(normalise="pairs")}),
 }
 USES_VECTORS = ("attentionxml",)
-# For ensembles; on TF-IDF features, so it needs Numba and no GPU.
-LINEAR = {"dismec-pw-cb": {"weighting": "pw-cb"}}
-TFIDF = {"min_df": 3, "max_df": 0.5, "sublinear_tf": True, "token_pattern": r"(?u)\b[^\W_][\w\-]*\b"}
+# For ensembles; on TF-IDF features, so they need Numba and no GPU.
+TFIDF: dict[str, Any] = {
+    "min_df": 3, "max_df": 0.5, "sublinear_tf": True, "token_pattern": r"(?u)\b[^\W_][\w\-]*\b",
+}  # fmt: skip
+BIGRAMS: dict[str, Any] = TFIDF | {"min_df": 5, "ngram_range": (1, 2)}
+LINEAR: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "dismec-pw-cb": ("dismec", {"weighting": "pw-cb"}, TFIDF),
+    "dismec-pw-cb-bigrams": ("dismec", {"weighting": "pw-cb"}, BIGRAMS),
+    "glas-bigrams": ("glas", {}, BIGRAMS),
+}
 
 
 class Notes:
@@ -128,10 +136,13 @@ def _value(text: str) -> Any:
 
 
 def linear(name: str, data: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Predictions of DiSMEC on TF-IDF features, in the same form."""
-    from longtail import DiSMEC, TextFeatures, TextPipeline
+    """Predictions of a model on TF-IDF features, in the same form."""
+    from longtail import TextFeatures, TextPipeline
+    from longtail.core.registry import estimator_class
 
-    model = TextPipeline(model=DiSMEC(**LINEAR[name]), features=TextFeatures(**TFIDF)).fit(*data["train"])
+    kind, settings, features = LINEAR[name]
+    model = TextPipeline(model=estimator_class(kind)(**settings), features=TextFeatures(**features))
+    model.fit(*data["train"])
     arrays: dict[str, Any] = {"label_ids": np.array(data["ids"])}
     for part in ("dev", "test"):
         found = model.predict(data[part][0], k=K)
@@ -223,8 +234,7 @@ def _since(started: float) -> float:
 
 
 def score(arguments: argparse.Namespace, parts: dict[str, Any]) -> None:
-    """Metrics of all that was written, and of those named by --together: the mean of their probabilities, which are
-    calibrated on the dev points."""
+    """Metrics of all that was written, and of those named by --together, calibrated on the dev points."""
     ids = sorted({label for rows in parts.values() for row in rows[1] for label in row})
     column = {label: i for i, label in enumerate(ids)}
     Y = {part: indicator(labels, column) for part, (_, labels) in parts.items()}
@@ -232,8 +242,9 @@ def score(arguments: argparse.Namespace, parts: dict[str, Any]) -> None:
     table = []
     for part in ("dev", "test"):
         found = {name: predictions[part] for name, predictions in written.items()}
-        if arguments.together:
-            found[" + ".join(arguments.together)] = together([written[n] for n in arguments.together], part, Y["dev"])
+        for exponent in arguments.exponents if arguments.together else ():
+            title = " + ".join(arguments.together) + (f", exponent {exponent:g}" if exponent else "")
+            found[title] = together([written[n] for n in arguments.together], part, Y, exponent)
         for name, weighting in itertools.product(arguments.shift, ("pw", "pw-cb")):
             found[f"{name}, shifted by {weighting}"] = shifted(written[name][part], weighting, Y["train"])
         for name, predictions in found.items():
@@ -277,19 +288,23 @@ def ranked(file: Path, column: dict[str, int]) -> dict[str, Any]:
     return {part: Predictions(where[saved[f"{part}_labels"]], saved[f"{part}_scores"]) for part in ("dev", "test")}
 
 
-def together(models: list[dict[str, Any]], part: str, Y_dev: sparse.csr_matrix) -> Any:
-    from longtail import Predictions
+def together(models: list[dict[str, Any]], part: str, Y: dict[str, sparse.csr_matrix], exponent: float) -> Any:
+    """What `PropensityRerank(base=Ensemble(models))` does: the mean P of calibrated probabilities, P / p^exponent."""
+    from longtail import Predictions, PropensityModel
     from longtail.compose.calibration import Calibration
 
     total = 0
     for predictions in models:
         dev = predictions["dev"]
         rows = np.repeat(np.arange(len(dev)), dev.k)
-        hits = np.asarray(Y_dev[rows, dev.labels.ravel()]).ravel() > 0
+        hits = np.asarray(Y["dev"][rows, dev.labels.ravel()]).ravel() > 0
         log_odds = Calibration.fit(dev.scores.ravel(), hits)(predictions[part].scores)
-        probability = Predictions(predictions[part].labels, log_odds).to_csr(Y_dev.shape[1]).astype(np.float64)
+        probability = Predictions(predictions[part].labels, log_odds).to_csr(Y["dev"].shape[1]).astype(np.float64)
         probability.data = 1 / (1 + np.exp(-probability.data))
         total = total + probability
+    total = sparse.csr_matrix(total)
+    counts = np.bincount(Y["train"].indices, minlength=total.shape[1])
+    total.data *= PropensityModel().inverse(counts, Y["train"].shape[0])[total.indices] ** exponent
     return Predictions.from_csr(total, 5)
 
 
@@ -331,6 +346,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--score", type=Path)
     parser.add_argument("--together", nargs="*", default=[], help="with --score: also these files as one ensemble")
+    parser.add_argument("--exponents", type=float, nargs="+", default=[0.0], help="with --together: of propensities")
     parser.add_argument("--shift", nargs="*", default=[], help="with --score: also these, shifted by weights")
     parser.add_argument("--json", type=Path, help="with --score: write metrics and rates here")
     arguments = parser.parse_args()

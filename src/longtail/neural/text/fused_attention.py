@@ -47,7 +47,8 @@ class FusedEncoder(MPNetEncoder):
         # On the device (transformers counts positions on the CPU, in every step) and of one point: all points have the
         # same positions. `+ mask` or `expand` gives it to all of them.
         positions = torch.arange(x.shape[1], device=x.device)
-        buckets = self.relative_position_bucket(positions[None, :] - positions[:, None], num_buckets=num_buckets)
+        bucket_of: Any = self.relative_position_bucket
+        buckets = bucket_of(positions[None, :] - positions[:, None], num_buckets=num_buckets)
         bias: Tensor = self.relative_attention_bias(buckets).permute(2, 0, 1)[None]
         bias = bias.expand(x.shape[0], -1, -1, -1) if self._mask is None else bias + self._mask
         kind = x.device.type
