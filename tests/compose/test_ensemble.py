@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.base import clone
 
 import longtail
@@ -29,10 +30,25 @@ def test_scores_are_the_log_of_the_weighted_mean_probability():
         raw = part.predict(X_TEST, k=N_LABELS)
         for i in range(300):
             own = raw.labels[i] >= 0
-            z = calibration(raw.scores[i, own].astype(np.float64))
+            z = calibration(raw.scores[i, own], np.zeros(own.sum(), np.int8))
             mean[i, raw.labels[i, own]] += weight / (1 + np.exp(-z))
     found = model.predict(X_TEST, k=4)
     np.testing.assert_allclose(found.scores, -np.sort(-np.log(mean), axis=1)[:, :4], rtol=1e-4, atol=1e-6)
+
+
+def test_scores_of_head_and_tail_are_calibrated_apart(tmp_path):
+    model = longtail.Ensemble(models=[longtail.Taug(tau=0.2, n_aug=2)]).fit(X, Y)
+    head, tail = model.calibrations_[0].parts
+    raw, groups = model.models_[0].predict(X_TEST, k=N_LABELS), model.models_[0].score_groups_
+    assert not np.allclose(head(raw.scores.astype(float)), tail(raw.scores.astype(float)))
+    expected = np.zeros((300, N_LABELS))
+    for i in range(300):
+        for label, score in zip(raw.labels[i], raw.scores[i].astype(np.float64), strict=True):
+            expected[i, label] = expit((head, tail)[groups[label]](np.array([score]))[0])
+    found = model.predict(X_TEST, k=4)
+    np.testing.assert_allclose(found.scores, np.log(-np.sort(-expected, axis=1)[:, :4]), rtol=1e-4, atol=1e-6)
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(longtail.load_model(tmp_path / "m").predict(X_TEST, k=4).scores, found.scores)
 
 
 def test_ranks_are_counted_from_the_last_candidate():

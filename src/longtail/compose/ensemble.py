@@ -10,9 +10,17 @@ from numpy.typing import NDArray
 from scipy import optimize, sparse
 from scipy.special import expit
 
-from longtail.compose.calibration import Calibration, Floats
+from longtail.compose.calibration import CalibrationOfGroups, Floats
 from longtail.compose.reranker import best_of
-from longtail.compose.unseen import Splits, predict_rows, predict_unseen, sampled_rows
+from longtail.compose.unseen import (
+    Splits,
+    Unseen,
+    n_score_groups,
+    predict_rows,
+    predict_unseen,
+    sampled_rows,
+    score_groups,
+)
 from longtail.compose.wrapper import Wrapper, check_fitted_part, check_part, new_part
 from longtail.core.estimator import check_choice, check_whole, n_rows
 from longtail.core.model import full_state, restore
@@ -105,50 +113,52 @@ class Ensemble(Wrapper):
     def _fit(self, X: Any, Y: sparse.csr_matrix, run: Run) -> None:
         self._open_checkpoint(run)
         n_models = len(self._parts())
-        self.calibrations_: list[Calibration] = []
+        self.calibrations_: list[CalibrationOfGroups] = []
         self.weights_ = np.full(n_models, 1 / n_models)
         if self.weights is not None and not isinstance(self.weights, str):
             self.weights_ = _check_weights(self.weights, n_models)
         if self.prefit:
             self.models_ = [check_fitted_part(model, Y.shape[1]) for model in self._parts()]
             self.label_counts_, self.n_points_ = self.models_[0].label_counts_, self.models_[0].n_points_
-        if self.combine == "scores" or isinstance(self.weights, str):
-            self._learn_from_unseen(X, Y, run)
-        if not self.prefit:
+        else:
             self.models_ = [
                 new_part(model).fit(X, Y, run=run.part(f"model-{i}")) for i, model in enumerate(self._parts())
             ]
+        if self.combine == "scores" or isinstance(self.weights, str):
+            self._learn_from_unseen(X, Y, run)
 
     def _learn_from_unseen(self, X: Any, Y: sparse.csr_matrix, run: Run) -> None:
-        k = min(self.candidates, Y.shape[1])
-        found = []
-        rows = sampled_rows(n_rows(X), self.sample, self.random_state)
-        for i, model in enumerate(self._parts()):
-            if self.prefit:
-                found.append(predict_rows(self.models_[i], X, rows, k))
-                continue
-            new = lambda model=model: new_part(model)  # noqa: E731 (each model its own)
-            unseen = predict_unseen(new, X, Y, self._splits(), k=k, run=run, name=f"unseen-{i}")
-            rows = unseen.rows  # the same for every model
-            found.append(unseen.predictions)
-        truth = Y[rows]
+        found = [self._unseen(i, X, Y, run) for i in range(len(self._parts()))]
+        truth = Y[found[0].rows]  # the same points for every model
         if self.combine == "scores":
-            self.calibrations_ = [_calibrated(predictions, truth) for predictions in found]
+            self.calibrations_ = [
+                _calibrated(unseen, truth, model) for unseen, model in zip(found, self.models_, strict=True)
+            ]
         if isinstance(self.weights, str):
             self.weights_ = self._fitted_weights(found, truth)
 
-    def _fitted_weights(self, found: list[Predictions], truth: sparse.csr_matrix) -> Floats:
-        labels, values = self._values(found)
+    def _unseen(self, i: int, X: Any, Y: sparse.csr_matrix, run: Run) -> Unseen:
+        k = min(self.candidates, Y.shape[1])
+        if self.prefit:
+            rows = sampled_rows(n_rows(X), self.sample, self.random_state)
+            predictions = predict_rows(self.models_[i], X, rows, k)
+            return Unseen(rows, predictions, score_groups(self.models_[i], predictions.labels))
+        new = lambda: new_part(self._parts()[i])  # noqa: E731
+        return predict_unseen(new, X, Y, self._splits(), k=k, run=run, name=f"unseen-{i}")
+
+    def _fitted_weights(self, found: list[Unseen], truth: sparse.csr_matrix) -> Floats:
+        labels, values = self._values([u.predictions for u in found], [u.groups for u in found])
         united, vectors = _united(labels, values, len(found))
         hits = Matches.of(Predictions(united, np.zeros(united.shape, np.float32)), truth).hits
         kept = united >= 0
         fit = _mixture_weights if self.combine == "scores" else _rank_weights
         return fit(vectors[kept], hits[kept])
 
-    def _values(self, found: list[Predictions]) -> tuple[NDArray[np.int32], Floats]:
+    def _values(self, found: list[Predictions], groups: list[NDArray[np.int8]]) -> tuple[NDArray[np.int32], Floats]:
         """Labels of all models side by side (n, models x k) and what each model says of them, 0 or more."""
         if self.combine == "scores":
-            values = [expit(c(p.scores.astype(np.float64))) for c, p in zip(self.calibrations_, found, strict=True)]
+            parts = zip(self.calibrations_, found, groups, strict=True)
+            values = [expit(calibration(p.scores, own)) for calibration, p, own in parts]
         else:
             most = min(self.candidates, self.n_labels_)
             values = [np.broadcast_to(np.maximum(most - np.arange(p.k), 0.0), p.labels.shape) for p in found]
@@ -158,7 +168,9 @@ class Ensemble(Wrapper):
         found = [model.predict(X, k=max(k, min(self.candidates, self.n_labels_))) for model in self.models_]
         parts = []
         for start in range(0, max(len(found[0]), 1), _CHUNK):
-            united, vectors = _united(*self._values([part[start : start + _CHUNK] for part in found]), len(found))
+            some = [part[start : start + _CHUNK] for part in found]
+            groups = [score_groups(model, part.labels) for model, part in zip(self.models_, some, strict=True)]
+            united, vectors = _united(*self._values(some, groups), len(found))
             means = vectors @ self.weights_
             scores = np.log(np.maximum(means, np.finfo(np.float64).tiny)) if self.combine == "scores" else means
             parts.append(best_of(united, scores, k))
@@ -175,7 +187,7 @@ class Ensemble(Wrapper):
     def _set_state(self, state: State) -> None:
         self.weights_ = state.arrays["weights"]
         count = int(state.values["n_calibrations"])
-        self.calibrations_ = [Calibration.from_state(state.part(f"calibration{i}")) for i in range(count)]
+        self.calibrations_ = [CalibrationOfGroups.from_state(state.part(f"calibration{i}")) for i in range(count)]
         self.models_ = [new_part(model) for model in self._parts()]
         for i, model in enumerate(self.models_):
             restore(model, state.part(f"model{i}"))
@@ -193,9 +205,9 @@ def _check_weights(weights: Any, n_models: int) -> Floats:
     return np.asarray(values / values.sum())
 
 
-def _calibrated(predictions: Predictions, truth: sparse.csr_matrix) -> Calibration:
-    proposed = predictions.labels >= 0
-    return Calibration.fit(predictions.scores[proposed], Matches.of(predictions, truth).hits[proposed])
+def _calibrated(unseen: Unseen, truth: sparse.csr_matrix, model: Any) -> CalibrationOfGroups:
+    hits = Matches.of(unseen.predictions, truth).hits
+    return CalibrationOfGroups.fit(unseen.predictions, hits, unseen.groups, n_score_groups(model))
 
 
 def _mixture_weights(probabilities: Floats, hits: NDArray[np.bool_]) -> Floats:

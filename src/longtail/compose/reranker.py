@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.compose.calibration import CalibrationOfGroups, Floats, log_probability
-from longtail.compose.unseen import Splits, Unseen, predict_rows, predict_unseen, sampled_rows, score_groups
+from longtail.compose.unseen import (
+    Splits,
+    Unseen,
+    n_score_groups,
+    predict_rows,
+    predict_unseen,
+    sampled_rows,
+    score_groups,
+)
 from longtail.compose.wrapper import Wrapper, check_fitted_part
 from longtail.core import topk
 from longtail.core.estimator import check_at_least_zero, check_choice, check_whole, n_rows
@@ -80,8 +88,7 @@ class Reranker(Wrapper):
         self.base_, unseen = self._base_and_unseen(X, Y, run)
         found, truth = unseen.predictions, Y[unseen.rows]
         hits = Matches.of(found, truth).hits
-        n_groups = 1 if getattr(self.base_, "score_groups_", None) is None else int(self.base_.score_groups_.max()) + 1
-        self.calibration_ = CalibrationOfGroups.fit(found, hits, unseen.groups, n_groups)
+        self.calibration_ = CalibrationOfGroups.fit(found, hits, unseen.groups, n_score_groups(self.base_))
         log_odds = self.calibration_(found.scores, unseen.groups)
         self._learn(Candidates(found.labels, log_odds, hits, truth), run)
 

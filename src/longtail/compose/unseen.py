@@ -103,6 +103,11 @@ def score_groups(base: Any, labels: NDArray[np.int32]) -> NDArray[np.int8]:
     return np.zeros(labels.shape, np.int8) if groups is None else groups[labels]
 
 
+def n_score_groups(base: Any) -> int:
+    groups = getattr(base, "score_groups_", None)
+    return 1 if groups is None else int(groups.max()) + 1
+
+
 def sampled_rows(n_points: int, sample: int, seed: int) -> NDArray[np.intp]:
     """At most `sample` of the points, at random, in rising order."""
     return np.sort(np.random.default_rng(seed).permutation(n_points)[:sample])
