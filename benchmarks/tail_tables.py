@@ -29,12 +29,14 @@ LEVERS = {
     "taug-dismec-pw-cb": "Taug(DiSMEC PW-cb)", "rerank-dismec": "PropensityRerank(DiSMEC)",
     "rerank-dismec-pw-cb": "PropensityRerank(DiSMEC PW-cb)", "ranknet-dismec": "RankNet(DiSMEC)",
     "ranknet-dismec-pw-cb": "RankNet(DiSMEC PW-cb)", "ranknet-taug-dismec": "RankNet(Taug(DiSMEC))",
+    "ranknet-ensemble-taug-dismec": "RankNet(DiSMEC + Taug(DiSMEC))",
     "ranknet-taug-dismec-pw-cb": "RankNet(Taug(DiSMEC PW-cb))",
 }  # fmt: skip
 OTHERS = {
     "pfastrexml": "PfastreXML", "glas": "GLaS", "attentionxml": "AttentionXML", "ranknet-bonsai": "RankNet(Bonsai)",
-    "ranknet-taug-bonsai": "RankNet(Taug(Bonsai))", "ranknet-dismec": "RankNet(DiSMEC)",
-    "ranknet-taug-dismec": "RankNet(Taug(DiSMEC))",
+    "ranknet-taug-bonsai": "RankNet(Taug(Bonsai))", "ranknet-ensemble-taug-bonsai": "RankNet(Bonsai + Taug(Bonsai))",
+    "ranknet-dismec": "RankNet(DiSMEC)", "ranknet-taug-dismec": "RankNet(Taug(DiSMEC))",
+    "ranknet-ensemble-taug-dismec": "RankNet(DiSMEC + Taug(DiSMEC))",
 }  # fmt: skip
 
 
