@@ -34,6 +34,7 @@ def main() -> None:
     parser.add_argument(
         "--weightings", nargs="*", default=list(WEIGHTINGS), help="of none, pw, pw-cb; empty: peers only"
     )
+    parser.add_argument("--rounds", type=int, default=1, help="how often the systems take turns; figures are medians")
     parser.add_argument("--out", type=Path, help="write the figures as JSON, e.g. docs/results/benchmarks/NAME.json")
     options = parser.parse_args()
     systems: dict[str, tuple[str, ...]] = {}
@@ -45,7 +46,7 @@ def main() -> None:
         recipe = read_recipe((ROOT / options.recipe).with_name(f"{WEIGHTINGS[name]}.toml"))
         parameters = json.dumps({"weighting": recipe.weighting} | recipe.parameters)
         systems[f"DiSMEC {name}"] = (sys.executable, "longtail", "dismec", parameters)
-    rows = compare(systems, options.recipe, options.data_root)
+    rows = compare(systems, options.recipe, options.data_root, rounds=options.rounds)
     text = table(rows, "PECOS XR-Linear")
     print(text)
     scipy_s, ours_s = scipy_against_ours(options.recipe, options.data_root)
@@ -53,7 +54,7 @@ def main() -> None:
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         content = {
-            "command": " ".join(["python benchmarks/dismec.py", "--recipe", options.recipe]),
+            "command": f"python benchmarks/dismec.py --recipe {options.recipe} --rounds {options.rounds}",
             "machine": machine(),
         }
         content |= {"table": text, "scipy_predict_s": scipy_s, "longtail_predict_s": ours_s, "rows": rows}

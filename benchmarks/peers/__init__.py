@@ -68,17 +68,27 @@ def scored(folder: Path, train: Any, test: Any) -> dict[str, float]:
     return {name: found[name] for name in METRICS}
 
 
-def compare(systems: dict[str, tuple[str, ...]], recipe: str, data_root: Path) -> dict[str, dict[str, float]]:
-    """Each system (python, worker, arguments...) on the recipe's data, in this order."""
-    rows: dict[str, dict[str, float]] = {}
+def compare(
+    systems: dict[str, tuple[str, ...]], recipe: str, data_root: Path, *, rounds: int = 1
+) -> dict[str, dict[str, Any]]:
+    """Each system (python, worker, arguments...) on the recipe's data, in this order.
+
+    With several rounds the systems take turns, and every figure is the median; `train_s_of_rounds` has each.
+    """
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in systems}
     with common_data(recipe, data_root) as (folder, train, test):
-        for name, (python, worker, *arguments) in systems.items():
-            print(f"{name} ...", file=sys.stderr, flush=True)
-            rows[name] = run(python, worker, folder, *arguments) | scored(folder, train, test)
+        for _ in range(rounds):
+            for name, (python, worker, *arguments) in systems.items():
+                print(f"{name} ...", file=sys.stderr, flush=True)
+                found[name].append(run(python, worker, folder, *arguments) | scored(folder, train, test))
+    rows: dict[str, dict[str, Any]] = {}
+    for name, measured in found.items():
+        rows[name] = {key: float(np.median([row[key] for row in measured])) for key in measured[0]}
+        rows[name]["train_s_of_rounds"] = [row["train_s"] for row in measured]
     return rows
 
 
-def table(rows: dict[str, dict[str, float]], baseline: str) -> str:
+def table(rows: dict[str, dict[str, Any]], baseline: str) -> str:
     """A Markdown table with ratios of training and prediction time to the baseline."""
     header = ["system", *METRICS, "train s", "x", "predict s", "x", "p50 ms", "p99 ms", "model MB", "peak MB"]
     lines = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
