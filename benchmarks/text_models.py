@@ -72,7 +72,6 @@ BIGRAMS: dict[str, Any] = TFIDF | {"min_df": 5, "ngram_range": (1, 2)}
 LINEAR: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "dismec-pw-cb": ("dismec", {"weighting": "pw-cb"}, TFIDF),
     "dismec-pw-cb-bigrams": ("dismec", {"weighting": "pw-cb"}, BIGRAMS),
-    "glas-bigrams": ("glas", {}, BIGRAMS),
 }
 
 
