@@ -345,3 +345,18 @@ def test_a_training_that_was_interrupted_goes_on_to_the_same_model(make, kill_af
     again = model.predict(TEST.texts, k=3)
     np.testing.assert_array_equal(again.labels, whole.labels)
     np.testing.assert_array_equal(again.scores, whole.scores)
+
+
+@pytest.mark.parametrize(
+    ("make", "parameter"),
+    [
+        (lambda: xgrank(**CLUSTERED | {"epochs": 1}), "n_retrieved"),
+        (lambda: attention(epochs=1, clusters_above=4, cluster_size=2, beam=2), "beam"),
+    ],
+)
+def test_how_many_clusters_are_looked_into_may_be_set_after_training(make, parameter):
+    model = make().fit(TRAIN.texts, TRAIN.Y)
+    answers = {
+        width: (model.set_params(**{parameter: width}).predict(TRAIN.texts, k=6).labels >= 0) for width in (1, 9)
+    }
+    assert answers[1].sum() < answers[9].sum() == answers[9].size  # one cluster has fewer labels than were asked for

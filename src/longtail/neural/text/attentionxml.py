@@ -215,6 +215,12 @@ class AttentionXML(TextModel):
     def _tokeniser_from(self, state: State) -> WordTokeniser:
         return WordTokeniser.from_state(state)
 
+    def _predicting(self, device: torch.device) -> TextNetwork:
+        network = super()._predicting(device)
+        if isinstance(network, AttentionTree):
+            network.beam = self.beam  # may be set anew after training
+        return network
+
     def _network_state(self) -> State:
         network = self.network_
         state = State(arrays={name: to_array(t) for name, t in network.state_dict().items()})

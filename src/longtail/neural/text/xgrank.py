@@ -161,6 +161,12 @@ class XGRank(EncoderModel):
             pad=self.tokeniser_.pad, dropout=self.dropout, head_learning_rate=self.head_learning_rate,
         )  # fmt: skip
 
+    def _predicting(self, device: torch.device) -> TextNetwork:
+        network = super()._predicting(device)
+        if isinstance(network, ClusterNetwork):
+            network.n_retrieved = self.n_retrieved  # may be set anew after training
+        return network
+
     def _network_state(self) -> State:
         network: Any = self.network_
         state = super()._network_state()

@@ -59,7 +59,7 @@ class ClusterNetwork(EncoderNetwork):
     ) -> None:  # fmt: skip
         super().__init__(encoder, **settings)
         self.clusters, self.head = clusters, head
-        self.n_retrieved = min(n_retrieved, members.shape[0])
+        self.n_retrieved = n_retrieved
         device = members.device  # of the one that is not a weight, where a network is made for its shape alone
         cluster_of = torch.zeros(head.bias.shape[0], dtype=torch.long, device=device)
         own = torch.arange(members.shape[0], device=device)[:, None].expand_as(members)
@@ -79,7 +79,7 @@ class ClusterNetwork(EncoderNetwork):
         positive = Positives.of(noted)
         retrieve = self.loss(cluster_scores, positive, *self.weights[0].of(positive.columns))
         # Clusters with noted labels are always candidates while training; the best others fill the list up.
-        chosen = (cluster_scores.detach() + noted * 2e4).topk(self.n_retrieved).indices
+        chosen = (cluster_scores.detach() + noted * 2e4).topk(self._n_best()).indices
         candidates, present = self._members_of(chosen)
         scores = self.head(h, words, candidates).masked_fill(~present, _OUT)
         n_labels = self.cluster_of.shape[0]
@@ -90,6 +90,9 @@ class ClusterNetwork(EncoderNetwork):
         self.steps_done += 1
         return (1 - lambda_) * retrieve + lambda_ * rank
 
+    def _n_best(self) -> int:
+        return min(self.n_retrieved, self.members.shape[0])
+
     def _members_of(self, clusters: Tensor) -> tuple[Tensor, Tensor]:
         """(n, C) candidate labels of the clusters (n, K), and which of them are labels."""
         members = self.members[clusters].flatten(1)
@@ -98,7 +101,7 @@ class ClusterNetwork(EncoderNetwork):
     def top(self, batch: Batch, k: int) -> tuple[Tensor, Tensor]:
         h, words = self.document(batch), self.encoder.word_vectors
         with torch.autocast(h.device.type, enabled=False):
-            retrieved = self.clusters(h, words).topk(self.n_retrieved)
+            retrieved = self.clusters(h, words).topk(self._n_best())
             candidates, present = self._members_of(retrieved.indices)
             above = F.logsigmoid(retrieved.values).repeat_interleave(self.members.shape[1], 1)
             scores = F.logsigmoid(self.head(h, words, candidates)) + above
