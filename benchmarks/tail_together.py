@@ -88,8 +88,9 @@ def heights(values: dict[str, NDArray[Any]], prefix: str, weights: Floats, least
     for least_one in least:
         enough = np.flatnonzero(precision >= least_one)
         last = min(int(enough[-1]), EXPONENTS.size - 2) if enough.size else 0
-        way = (precision[last] - least_one) / (precision[last] - precision[last + 1])
-        found.append(gain[last] + np.clip(way, 0, 1) * (gain[last + 1] - gain[last]))
+        fall = precision[last] - precision[last + 1]
+        way = np.clip((precision[last] - least_one) / fall, 0, 1) if fall > 0 else 1.0
+        found.append(gain[last] + way * (gain[last + 1] - gain[last]))
     return np.array(found)
 
 
