@@ -79,7 +79,8 @@ def main() -> None:
     print(text)
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        command = f"python benchmarks/dismec_settings.py --weighting {options.weighting}"
+        grid = "" if list(GRID) == options.C else f" --C {' '.join(f'{C:g}' for C in options.C)}"
+        command = f"python benchmarks/dismec_settings.py --weighting {options.weighting}{grid}"
         content = {"command": command, "machine": machine(), "seeds": options.seeds}
         options.out.write_text(json.dumps(content | {"table": text, "rows": rows}, indent=1) + "\n", encoding="utf-8")
 
