@@ -172,6 +172,25 @@ def test_a_damaged_part_counts_as_unfinished(tmp_path):
     assert checkpoint.get("a") is None
 
 
+@pytest.mark.parametrize("place", ["first value", "last value", "name"])
+def test_a_part_with_a_changed_byte_is_made_again_and_named(tmp_path, caplog, place):
+    checkpoint = Checkpoint(tmp_path / "m.partial", resume=True)
+    checkpoint.open(JOB)
+    checkpoint.put("tree-0003", {"w": np.arange(5.0), "empty": np.empty((0, 2), np.int32), "one": np.array(7)})
+    file = tmp_path / "m.partial" / "tree-0003.safetensors"
+    whole = file.read_bytes()
+    at = {"first value": whole.index(np.arange(5.0).tobytes()), "last value": -1, "name": whole.index(b'"w"') + 1}
+    changed = bytearray(whole)
+    changed[at[place]] ^= 1
+    file.write_bytes(bytes(changed))
+    with caplog.at_level("WARNING"):
+        assert checkpoint.get("tree-0003") is None
+    assert "tree-0003.safetensors is damaged" in caplog.text
+    file.write_bytes(whole)
+    np.testing.assert_array_equal(checkpoint.get("tree-0003")["w"], np.arange(5.0))
+    assert checkpoint.get("tree-0003")["one"].shape == ()
+
+
 def test_a_fingerprint_tells_contents_types_and_shapes_apart():
     prints = [
         fingerprint(np.arange(4)),

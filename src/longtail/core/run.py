@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import safetensors.numpy
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 
 import longtail
 from longtail.core.state import Array
@@ -36,6 +36,7 @@ except ImportError:  # Windows: runs are not kept apart there
 logger = logging.getLogger(__name__)
 
 _LOCK = "lock"
+_DIGEST = "sha256"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -144,20 +145,26 @@ class Checkpoint:
             raise OutputError(f"{self.folder}: could not be written ({error.strerror or error})") from error
 
     def get(self, part: str) -> dict[str, Array] | None:
-        """The arrays of a finished part; None where it is not finished (or its file cannot be read)."""
+        """The arrays of a finished part; None where it is not finished, or no longer what `put` wrote."""
         file = self.folder / f"{part}.safetensors"
         if not file.is_file() or (helps_another_process() and not self.resume):
             return None
         try:
-            return dict(safetensors.numpy.load_file(file))
+            with safe_open(file, "numpy") as content:
+                arrays = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118 - no mapping
+                if (content.metadata() or {}).get(_DIGEST) == _digest(arrays):
+                    return arrays
         except SafetensorError:
-            return None
+            pass
+        logger.warning("%s is damaged; this part of the work is done again", file)
+        return None
 
     def put(self, part: str, arrays: dict[str, Array]) -> None:
         if helps_another_process():
             return
         with self._output_errors():
-            self._write(self.folder / f"{part}.safetensors", safetensors.numpy.save(arrays))
+            content = safetensors.numpy.save(arrays, metadata={_DIGEST: _digest(arrays)})
+            self._write(self.folder / f"{part}.safetensors", content)
 
     def part(self, name: str) -> Checkpoint:
         """A checkpoint within this one, for a job of its own that is part of this job: a model inside of a model."""
@@ -195,6 +202,12 @@ def fingerprint(*arrays: Array) -> str:
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()[:16]
+
+
+def _digest(arrays: dict[str, Array]) -> str:
+    """Of named arrays, whatever their order: what a part of a checkpoint must still have when it is read."""
+    names = sorted(arrays)
+    return fingerprint(np.frombuffer(json.dumps(names).encode(), np.uint8), *(arrays[name] for name in names))
 
 
 def thread_count(n_jobs: int | None) -> int:
