@@ -104,7 +104,13 @@ def test_attentionxml_finds_the_labels_through_a_tree(above, tmp_path):
     loaded, before = longtail.load_model(tmp_path / "m").predict(TEST.texts, k=4), model.predict(TEST.texts, k=4)
     np.testing.assert_array_equal(loaded.labels, before.labels)
     np.testing.assert_array_equal(loaded.scores, before.scores)
-    assert model.explain(f"{word(0)} {word(9)}", 0).tokens[0].token == word(0)
+    text = f"{word(0)} {word(9)}"
+    assert model.explain(text, 0).tokens[0].token == word(0)
+    found = model.predict([text], k=2)
+    for label, score in zip(found.labels[0], found.scores[0], strict=True):
+        assert model.explain(text, int(label)).score == pytest.approx(score, abs=1e-5)
+    model.set_params(quantise="int8").predict([text], k=2)
+    assert model._quantised is not None
 
 
 def test_a_prediction_is_padded_where_too_few_labels_are_retrieved():
@@ -360,3 +366,10 @@ def test_how_many_clusters_are_looked_into_may_be_set_after_training(make, param
         width: (model.set_params(**{parameter: width}).predict(TRAIN.texts, k=6).labels >= 0) for width in (1, 9)
     }
     assert answers[1].sum() < answers[9].sum() == answers[9].size  # one cluster has fewer labels than were asked for
+
+
+def test_an_encoder_in_the_home_folder_is_found(monkeypatch):
+    folder = Path(xgrank().encoder)
+    monkeypatch.setenv("HOME", str(folder.parent))
+    model = xgrank(encoder=f"~/{folder.name}", epochs=1).fit(TRAIN.texts, TRAIN.Y)
+    assert model.predict(TEST.texts[:1], k=1).labels.shape == (1, 1)

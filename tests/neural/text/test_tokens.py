@@ -154,3 +154,15 @@ def test_word_vectors_that_cannot_be_used_are_refused(tmp_path, content, message
     (tmp_path / "v.npz").write_text("x")
     with pytest.raises(ModelError, match="words and vectors"):
         word_vectors(str(tmp_path / "v.npz"), ["a"], np.random.default_rng(0))
+
+
+def test_word_vectors_that_are_broken_are_refused(tmp_path):
+    (tmp_path / "v.txt").write_text("a 1 2\nb 1 nan\n")
+    with pytest.raises(ModelError, match="the vector of 'b' holds numbers that are not finite"):
+        word_vectors(str(tmp_path / "v.txt"), ["a", "b"], np.random.default_rng(0))
+    (tmp_path / "v.gz").write_bytes(gzip.compress(b"a 1 2\n" * 1000)[:-20])
+    with pytest.raises(ModelError, match="is the file whole"):
+        word_vectors(str(tmp_path / "v.gz"), ["b"], np.random.default_rng(0))
+    (tmp_path / "w.gz").write_bytes(b"no archive")
+    with pytest.raises(ModelError, match="is the file whole"):
+        word_vectors(str(tmp_path / "w.gz"), ["b"], np.random.default_rng(0))

@@ -53,9 +53,14 @@ class AttentionTree(TextNetwork):
         return candidates.gather(1, best.indices), best.values
 
     def token_weights(self, batch: Batch, label: int) -> tuple[float, Tensor]:
-        last: Any = self.levels[-1]
-        found: tuple[float, Tensor] = last.token_weights(batch, label)
-        return found
+        """The log-probability of the label's path, and the attention of the label itself."""
+        networks: Any = list(self.levels)
+        logit, weights = networks[-1].token_weights(batch, label)
+        score, node = float(F.logsigmoid(torch.tensor(logit))), label
+        for level in reversed(range(self.n_tables)):
+            node = int((self.members(level) == node).nonzero()[0, 0])  # the parent
+            score += float(F.logsigmoid(torch.tensor(networks[level].token_weights(batch, node)[0])))
+        return score, weights
 
 
 def children_of(members: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:

@@ -182,6 +182,7 @@ class AttentionXML(TextModel):
                 training, self._batches(tokens, learning), self._plan() if last else replace(self._plan(), metric=None),
                 validate=validate if last else None, run=own,
             )  # fmt: skip
+        self.network_.eval()  # the trainer was handed its levels only
 
     def _candidates(self, texts: Tokens, noted: sparse.csr_matrix) -> torch.Tensor:
         """(points, beam) nodes whose children a point is trained on: its noted ones, then the best others."""

@@ -85,7 +85,6 @@ class TextEncoder(nn.Module):
     @classmethod
     def load(cls, name: str, *, pooling: str, layers: int) -> TextEncoder:
         """From a folder (config.json and weights) or a name at the Hugging Face hub."""
-        _check_folder(name)
         shown: Any = transformers.utils.logging
         bars, level = shown.is_progress_bar_enabled(), shown.get_verbosity()
         shown.disable_progress_bar()
@@ -151,12 +150,14 @@ def _most_tokens(config: Any) -> int | None:
     return int(most) - offset
 
 
-def _check_folder(name: Any) -> None:
+def located(name: Any) -> str:
+    """The folder, its ~ expanded, or the name at the hub; an error where it is a folder without an encoder."""
     if not isinstance(name, str) or not name:
         raise ParameterError(f"encoder is {name!r}, but must be a folder or the name of an encoder at the hub")
-    folder = Path(name)
-    looks_local = folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
+    folder = Path(name).expanduser()
+    looks_local = folder.is_absolute() or name.startswith(".") or name.count("/") > 1
     if looks_local and not folder.is_dir():
         raise ModelError(f"the encoder folder {name} does not exist")
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ModelError(f"the encoder folder {name} has no config.json; it is not that of a Hugging Face encoder")
+    return str(folder) if folder.is_dir() else name

@@ -13,7 +13,7 @@ from longtail.core.estimator import check_choice, check_positive, check_whole
 from longtail.core.state import State
 from longtail.neural.plan import TrainingPlan, check_share
 from longtail.neural.snapshot import from_array, to_array
-from longtail.neural.text.encoder import POOLINGS, TextEncoder
+from longtail.neural.text.encoder import POOLINGS, TextEncoder, located
 from longtail.neural.text.model import TextModel
 from longtail.neural.text.network import TextNetwork
 from longtail.neural.text.tokeniser import EncoderTokeniser
@@ -51,8 +51,9 @@ class EncoderModel(TextModel):
 
     def _new_tokeniser(self, texts: Sequence[str]) -> EncoderTokeniser:
         # The encoder comes first: what is wrong with it is said before the texts are read.
-        self._pretrained = TextEncoder.load(self.encoder, pooling=self.pooling, layers=self.layers)
-        tokeniser = EncoderTokeniser.load(self.encoder, self.length)
+        source = located(self.encoder)
+        self._pretrained = TextEncoder.load(source, pooling=self.pooling, layers=self.layers)
+        tokeniser = EncoderTokeniser.load(source, self.length)
         self._pretrained.check_fits(tokeniser, self.length)
         return tokeniser
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -80,7 +81,7 @@ def word_vectors(file: str, words: list[str], rng: np.random.Generator) -> Float
     file: GloVe's text format (a word and its numbers a line; .gz too), word2vec's (the same with a first line of two
     numbers), or .npz with `words` and `vectors`.
     """
-    path = Path(file)
+    path = Path(file).expanduser()
     if not path.is_file():
         raise ModelError(f"the file of word vectors {file} does not exist")
     wanted = {word: i for i, word in enumerate(words, 1)}
@@ -95,6 +96,9 @@ def word_vectors(file: str, words: list[str], rng: np.random.Generator) -> Float
             f"{file} has vectors for none of the {len(words)} words of the texts; is it of another language?"
         )
     known = np.stack(list(found.values()))
+    if not np.isfinite(known).all():
+        broken = words[list(found)[int(np.flatnonzero(~np.isfinite(known).all(1))[0])] - 1]
+        raise ModelError(f"{file}: the vector of {broken!r} holds numbers that are not finite")
     table = rng.normal(0.0, float(known.std()), (len(words) + 1, width)).astype(np.float32)
     table[list(found)] = known
     table[_PAD] = 0
@@ -116,7 +120,7 @@ def _from_text(path: Path) -> Iterator[tuple[str, Floats]]:
     width = None
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(_readable(lines, path), 1):
             word, *values = line.rstrip().split(" ")
             if number == 1 and len(values) == 1:
                 continue  # word2vec's: number of words and width
@@ -128,3 +132,10 @@ def _from_text(path: Path) -> Iterator[tuple[str, Floats]]:
             if vector.size != width or width < 2:
                 raise ModelError(f"{path}:{number}: {vector.size} numbers, but the lines before have {width}")
             yield word, vector
+
+
+def _readable(lines: Iterable[str], path: Path) -> Iterator[str]:
+    try:
+        yield from lines
+    except (OSError, EOFError, zlib.error) as error:  # what a broken .gz raises
+        raise ModelError(f"{path} cannot be read ({error}); is the file whole?") from error
