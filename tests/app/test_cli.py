@@ -307,3 +307,11 @@ def test_predict_says_before_the_work_that_it_may_not_write(cli, xc, monkeypatch
     code, _, err = cli("predict", xc / "model", xc / "test.txt", "--out", xc / "found.jsonl")
     assert code == 2
     assert "may not be written to" in err
+
+
+@pytest.mark.parametrize("model", [["textpipeline"], ["xgrank"], ["taug", "--base", "xgrank"]], ids="-".join)
+def test_a_text_model_on_features_is_refused_and_nothing_is_left(cli, xc, model):
+    code, out, err = cli("train", xc / "train.txt", "--out", xc / "m", "--model", *model)
+    assert (code, out) == (2, "")
+    assert f"{model[0]} needs texts, these data hold features" in " ".join(err.split())
+    assert sorted(file.name for file in xc.iterdir()) == ["test.txt", "train.txt"]

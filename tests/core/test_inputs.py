@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from longtail.core.inputs import check_features, check_k, check_labels
+from longtail.core.inputs import check_features, check_k, check_labels, check_texts
 from longtail.errors import DataError, ParameterError
 
 DENSE = np.array([[0, 1.5, 0], [0, 0, 0], [2, 0, -1]], dtype=np.float64)
@@ -148,3 +148,35 @@ def test_k_must_be_a_whole_number_from_one_to_the_number_of_labels(k):
     with pytest.raises(ParameterError, match="k "):
         check_k(k, 3)
     assert check_k(np.int64(3), 3) == 3
+
+
+@pytest.mark.parametrize(
+    ("X", "said"),
+    [
+        (None, "X is None, but the model needs texts"),
+        (np.eye(2), "look like features"),
+        (sparse.eye(2, format="csr"), "look like features"),
+        (np.array([["a", "b"]]), "sequence of texts"),
+        ("one text", "not str; put a single text into a list"),
+        (b"one text", "not bytes"),
+        ({"a": 1}, "not dict"),
+        ({"a", "b"}, "not set"),
+        (3, "not int"),
+    ],
+)
+def test_what_is_no_sequence_of_texts_is_refused(X, said):
+    with pytest.raises(DataError, match=said):
+        check_texts(X)
+
+
+def test_texts_are_taken_as_they_are_and_other_iterables_become_lists():
+    texts = ["a", "b"]
+    assert check_texts(texts) is texts
+    array = np.array(texts)
+    assert check_texts(array) is array
+    assert check_texts(text for text in texts) == texts
+
+
+def test_no_features_are_said():
+    with pytest.raises(DataError, match="X is None, but the model needs features"):
+        check_features(None)

@@ -154,3 +154,12 @@ def test_refuses() -> None:
         fitted().predict(["a", None], k=1)
     with pytest.raises(DataError, match="sequence of texts"):
         fitted().predict("one string", k=1)
+
+
+def test_a_generator_is_as_good_as_a_list_and_nothing_is_said() -> None:
+    model = TextPipeline(model=Popularity()).fit((text for text in TEXTS), Y)
+    assert len(model.predict((text for text in TEXTS[:3]), k=2)) == 3
+    with pytest.raises(DataError, match="needs texts"):
+        model.predict(None, k=2)
+    with pytest.raises(DataError, match="needs texts"):
+        TextPipeline(model=Popularity()).fit(None, Y)

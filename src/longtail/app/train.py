@@ -39,6 +39,7 @@ def train(
     from longtail.bench.build import build_estimator, parse_settings
     from longtail.core.model import KIND
     from longtail.core.store import check_free
+    from longtail.errors import DataError
 
     check_free(out, kind=KIND, overwrite=overwrite)
 
@@ -52,7 +53,10 @@ def train(
     values = parse_settings(settings or [])
     build(text=True)  # a wrong name or value is said before a large file is read
     dataset = options.read(data, text_field=text_field, labels_field=labels_field, separator=separator)
-    _fit_and_save(build(text=dataset.X is None), dataset, out, resume=resume, overwrite=overwrite)
+    estimator = build(text=dataset.X is None)
+    if estimator.input_kind == "text" and dataset.texts is None:
+        raise DataError(f"{model} needs texts, these data hold features", path=data)
+    _fit_and_save(estimator, dataset, out, resume=resume, overwrite=overwrite)
 
 
 def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, overwrite: bool) -> None:

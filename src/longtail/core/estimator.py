@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from longtail.core.inputs import check_features, check_k, check_labels, check_lengths
+from longtail.core.inputs import check_features, check_k, check_labels, check_lengths, check_texts
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run, fingerprint
 from longtail.core.state import State
@@ -83,9 +83,7 @@ class Estimator(BaseEstimator, ABC):
     def _check_X(self, X: Any, *, fitted: bool = False) -> Any:
         if self.input_kind == "features":
             return check_lengths(check_features(X, n_features=self.n_features_in_ if fitted else None))
-        if isinstance(X, str) or sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind not in "UO"):
-            raise DataError("X must be a sequence of texts")
-        return X
+        return check_texts(X)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_labels_"):

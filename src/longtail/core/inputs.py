@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,10 @@ def check_features(X: Any, *, n_features: int | None = None) -> sparse.csr_matri
 
 
 def _dense(X: Any) -> np.ndarray[Any, Any]:
+    if X is None:
+        raise DataError(
+            "X is None, but the model needs features: a sparse matrix or a two-dimensional array of numbers"
+        )
     try:
         dense = np.asarray(X, dtype=np.float32)
     except (TypeError, ValueError) as error:
@@ -43,6 +47,19 @@ def _dense(X: Any) -> np.ndarray[Any, Any]:
     if dense.ndim != 2:
         raise DataError(f"X must have two dimensions (points, features); it has {dense.ndim}")
     return dense
+
+
+def check_texts(X: Any) -> Sequence[str]:
+    """X as texts that have an order and can be read more than once: what another iterable gives becomes a list."""
+    if X is None:
+        raise DataError("X is None, but the model needs texts: a sequence of strings")
+    if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "UO":
+        return X  # type: ignore[return-value]
+    if sparse.issparse(X) or isinstance(X, np.ndarray) or getattr(X, "ndim", 1) != 1:
+        raise DataError("X must be a sequence of texts; the model needs texts, and these look like features")
+    if isinstance(X, (str, bytes, Mapping, Set)) or not isinstance(X, Iterable):
+        raise DataError(f"X must be a sequence of texts, not {type(X).__name__}; put a single text into a list")
+    return X if isinstance(X, Sequence) else list(X)
 
 
 def check_lengths(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
