@@ -111,6 +111,24 @@ def test_parameters_of_the_models_are_reached_by_number():
         model.set_params(models__2__C=1)
 
 
+def test_a_model_is_replaced_by_number():
+    models = [longtail.DiSMEC(), longtail.Popularity()]
+    for given in (models, tuple(models)):
+        model = longtail.Ensemble(models=given)
+        model.set_params(models__0__n_trees=2, models__0=longtail.Parabel())
+        assert isinstance(model.models, type(given))
+        assert isinstance(model.get_params()["models__0"], longtail.Parabel)
+        assert model.models[0].n_trees == 2
+        assert model.models[1] is models[1]
+    assert isinstance(models[0], longtail.DiSMEC), "the list that was given stays what it is"
+
+
+@pytest.mark.parametrize("wrong", ["models__x", "models__", "models__x__C", "models__0__", "models__²", "models__-1"])
+def test_what_is_no_model_says_what_one_is(wrong):
+    with pytest.raises(ParameterError, match="models__0 is its first model"):
+        longtail.Ensemble(models=[longtail.DiSMEC()]).set_params(**{wrong: 3})
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

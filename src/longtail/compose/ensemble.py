@@ -71,21 +71,26 @@ class Ensemble(Wrapper):
         self.random_state = random_state
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; with `deep` those of the models too, as `models__0__C`."""
+        """Parameters by name; with `deep` the models too, as `models__0`, and theirs, as `models__0__C`."""
         parameters: dict[str, Any] = super().get_params(deep=False)
         if deep:
             for i, model in enumerate(self._parts()):
+                parameters[f"models__{i}"] = model
                 parameters |= {f"models__{i}__{key}": value for key, value in model.get_params().items()}
         return parameters
 
     def set_params(self, **parameters: Any) -> Self:
         inner = {key: value for key, value in parameters.items() if key.startswith("models__")}
         super().set_params(**{key: value for key, value in parameters.items() if key not in inner})
-        for key, value in inner.items():
-            _, number, name = key.split("__", 2)
-            if not number.isdigit() or int(number) >= len(self._parts()):
-                raise ParameterError(f"there is no model {number} in this ensemble of {len(self._parts())}")
-            self._parts()[int(number)].set_params(**{name: value})
+        models = self._parts()
+        places = {key: _place(key, len(models)) for key in inner}
+        for key in sorted(inner, key=lambda key: places[key][1] != ""):  # models are replaced before theirs are set
+            number, name = places[key]
+            if name:
+                models[number].set_params(**{name: inner[key]})
+            else:
+                models[number] = inner[key]
+                self.models = tuple(models) if isinstance(self.models, tuple) else models
         return self
 
     def _parts(self) -> list[Any]:
@@ -191,6 +196,18 @@ class Ensemble(Wrapper):
         self.models_ = [new_part(model) for model in self._parts()]
         for i, model in enumerate(self.models_):
             restore(model, state.part(f"model{i}"))
+
+
+def _place(key: str, n_models: int) -> tuple[int, str]:
+    """The number of the model that `models__0` or `models__0__C` speaks of, and the name of its parameter, or ""."""
+    number, separator, name = key.removeprefix("models__").partition("__")
+    if not number.isdecimal() or bool(separator) != bool(name):
+        raise ParameterError(
+            f"{key} is no parameter of an ensemble; models__0 is its first model, models__0__NAME one of its parameters"
+        )
+    if int(number) >= n_models:
+        raise ParameterError(f"{key}: there is no model {number} in this ensemble of {n_models}")
+    return int(number), name
 
 
 def _check_weights(weights: Any, n_models: int) -> Floats:
