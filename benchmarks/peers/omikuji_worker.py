@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 import time
 
@@ -33,6 +34,7 @@ for i in range(X_test.shape[0]):
     rows += [i] * len(best)
     columns += [label for label, _ in best]
     scores += [score for _, score in best]
+shutil.rmtree(f"{folder}/omikuji", ignore_errors=True)  # of a round before, whose files it would leave
 model.save(f"{folder}/omikuji")
 size = sum(os.path.getsize(os.path.join(path, f)) for path, _, files in os.walk(f"{folder}/omikuji") for f in files)
 shape = (X_test.shape[0], Y.shape[1])
