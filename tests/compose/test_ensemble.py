@@ -62,6 +62,29 @@ def test_ranks_are_counted_from_the_last_candidate():
     np.testing.assert_allclose(found.scores, -np.sort(-points, axis=1)[:, :4], rtol=1e-5)
 
 
+def test_beyond_the_candidates_ranks_follow_the_models():
+    alone = longtail.DiSMEC().fit(X, Y).predict(X_TEST, k=10).labels
+    twice = [longtail.DiSMEC(), longtail.DiSMEC()]
+    for models, weights in ((twice[:1], None), (twice, None), ([longtail.DiSMEC(), longtail.Popularity()], [1, 0])):
+        model = longtail.Ensemble(models=models, combine="ranks", weights=weights, candidates=3).fit(X, Y)
+        np.testing.assert_array_equal(model.predict(X_TEST, k=10).labels, alone)
+
+
+def test_beyond_the_candidates_the_best_rank_counts_and_then_the_weight():
+    models = [longtail.Popularity(), longtail.DiSMEC()]
+    model = longtail.Ensemble(models=models, combine="ranks", weights=[1, 2], candidates=3).fit(X, Y)
+    ranks = [np.argsort(part.predict(X_TEST, k=N_LABELS).labels, axis=1) for part in model.models_]
+    found = model.predict(X_TEST, k=N_LABELS)
+    for i, labels in enumerate(found.labels):
+        pairs = [(int(ranks[0][i, label]), int(ranks[1][i, label])) for label in labels]
+        beyond = [min(pair) >= 3 for pair in pairs]
+        assert beyond == sorted(beyond), "candidates come first"
+        order = [(min(pair), min(pair) != pair[1]) for pair, is_beyond in zip(pairs, beyond, strict=True) if is_beyond]
+        assert order == sorted(order)
+    for k in (2, 3, 5, 11):
+        np.testing.assert_array_equal(model.predict(X_TEST, k=k).labels, found.labels[:, :k])
+
+
 @pytest.mark.parametrize("combine", ["scores", "ranks"])
 def test_fitted_weights_know_the_better_model(combine):
     models = [longtail.Popularity(), longtail.DiSMEC()]

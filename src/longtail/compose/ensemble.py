@@ -40,7 +40,8 @@ class Ensemble(Wrapper):
     models: a list of estimators that all take features or all take texts; parameters are reached as `models__0__C`.
     combine: "scores": every model's scores are made probabilities on points that it has not seen, and the logarithm of
         their mean is the score; a label that a model does not propose has probability 0 there. "ranks": the mean over
-        the models of `candidates + 1 - rank`, 0 where a model does not propose the label.
+        the models of `candidates + 1 - rank`, 0 where a model does not propose the label; labels that are no model's
+        candidate follow, with scores below 0, by the best rank that a model gives them.
     weights: None for equal ones, a list, or "fitted": those that explain the labels of unseen points best.
     candidates: labels that each model proposes.
     held_out, folds, sample, prefit: how points are kept unseen, see `PropensityRerank`; "ranks" with given weights
@@ -160,13 +161,16 @@ class Ensemble(Wrapper):
         return fit(vectors[kept], hits[kept])
 
     def _values(self, found: list[Predictions], groups: list[NDArray[np.int8]]) -> tuple[NDArray[np.int32], Floats]:
-        """Labels of all models side by side (n, models x k) and what each model says of them, 0 or more."""
+        """Labels of all models side by side (n, models x k) and what each model says of them: 0 or more, and below
+        0 for ranks beyond the candidates."""
         if self.combine == "scores":
             parts = zip(self.calibrations_, found, groups, strict=True)
             values = [expit(calibration(p.scores, own)) for calibration, p, own in parts]
         else:
             most = min(self.candidates, self.n_labels_)
-            values = [np.broadcast_to(np.maximum(most - np.arange(p.k), 0.0), p.labels.shape) for p in found]
+            ranks = [np.arange(p.k, dtype=np.float64) for p in found]
+            worth = [np.where(rank < most, most - rank, most - rank - 1) for rank in ranks]  # 0: not proposed
+            values = [np.broadcast_to(own, p.labels.shape) for own, p in zip(worth, found, strict=True)]
         return np.hstack([p.labels for p in found]), np.hstack(values)
 
     def _predict(self, X: Any, k: int) -> Predictions:
@@ -176,9 +180,8 @@ class Ensemble(Wrapper):
             some = [part[start : start + _CHUNK] for part in found]
             groups = [score_groups(model, part.labels) for model, part in zip(self.models_, some, strict=True)]
             united, vectors = _united(*self._values(some, groups), len(found))
-            means = vectors @ self.weights_
-            scores = np.log(np.maximum(means, np.finfo(np.float64).tiny)) if self.combine == "scores" else means
-            parts.append(best_of(united, scores, k))
+            mean = _log_mean if self.combine == "scores" else _mean_rank
+            parts.append(best_of(united, mean(vectors, self.weights_), k))
         return Predictions.concatenate(parts)
 
     def _get_state(self) -> State:
@@ -220,6 +223,23 @@ def _check_weights(weights: Any, n_models: int) -> Floats:
             f"weights is {weights!r}, but must be None, 'fitted', or {n_models} numbers of at least 0, not all 0"
         )
     return np.asarray(values / values.sum())
+
+
+def _log_mean(probabilities: Floats, weights: Floats) -> Floats:
+    return np.asarray(np.log(np.maximum(probabilities @ weights, np.finfo(np.float64).tiny)))
+
+
+def _mean_rank(worth: Floats, weights: Floats) -> Floats:
+    """The mean worth of ranks; of labels that are no candidate, the worth of their best rank, ties by the weights.
+
+    Not a mean there, too: a model's rank beyond the last one asked for is unknown, so that the order of the first
+    labels would depend on k. Models of weight 0 have no say.
+    """
+    means = np.maximum(worth, 0) @ weights
+    own, shares = worth[..., weights > 0], weights[weights > 0]
+    beyond = np.where(own < 0, own, -worth.shape[1] - 1.0)  # below the last rank
+    best = beyond.max(axis=-1)
+    return np.where(means > 0, means, best + (beyond == best[..., None]) @ shares / 2)
 
 
 def _calibrated(unseen: Unseen, truth: sparse.csr_matrix, model: Any) -> CalibrationOfGroups:
