@@ -106,5 +106,11 @@ def test_one_label_and_a_tail_without_points_are_refused():
 
 
 def test_a_base_that_cannot_learn_its_part_says_which_part_it_is():
-    with pytest.raises(ParameterError, match="the 3 head labels out of 18: n_children is 10, but there are only"):
-        longtail.Taug(base=longtail.Bonsai(n_children=10), tau=TAU).fit(X, Y)
+    base = longtail.Bonsai(hierarchy=np.full(18, -1), n_trees=1)
+    with pytest.raises(DataError, match="the 3 head labels out of 18: a hierarchy"):
+        longtail.Taug(base=base, tau=TAU).fit(X, Y)
+
+
+def test_a_base_for_more_labels_than_a_part_has_learns_it():
+    found = longtail.Taug(base=longtail.Bonsai(), tau=TAU).fit(X, Y).predict(X, k=1)
+    assert (found.labels >= 0).all()

@@ -162,8 +162,14 @@ def test_bonsai_names_its_own_wrong_parameters():
     for wrong in ({"n_children": 1}, {"max_depth": 0}, {"representation": "words"}):
         with pytest.raises(ParameterError, match=f"{next(iter(wrong))} is"):
             make(Bonsai, **wrong).fit(X, Y)
-    with pytest.raises(ParameterError, match="n_children is 100, but there are only 24 labels"):
-        Bonsai().fit(X, Y)
+
+
+def test_bonsai_takes_fewer_labels_than_children():
+    best = Bonsai(n_children=100, max_leaf=4).fit(X, Y).predict(X, k=1)
+    as_many = Bonsai(n_children=Y.shape[1], max_leaf=4).fit(X, Y).predict(X, k=1)
+    np.testing.assert_array_equal(best.labels, as_many.labels)
+    one_leaf = Bonsai().fit(X, Y)
+    assert one_leaf.predict(X, k=Y.shape[1]).labels.min() == 0
 
 
 @each

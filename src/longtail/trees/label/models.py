@@ -234,8 +234,9 @@ class Parabel(LabelTreeModel):
 class Bonsai(LabelTreeModel):
     """Wide, shallow label trees from plain k-means (Khandagale, Xiao and Babbar 2020).
 
-    n_children: clusters that a node is parted into, at most as many as there are labels. max_leaf: nodes with more
-        labels are parted. max_depth: levels of nodes; at the last one a node holds its labels, however many.
+    n_children: clusters that a node is parted into; a node with fewer labels, into as many as it has labels.
+    max_leaf: nodes with more labels are parted. max_depth: levels of nodes; at the last one a node holds its labels,
+        however many.
     representation: what labels are clustered by: "pifa" (the features of their points), "output" (the labels of their
         points) or "joint" (both).
     The other parameters are those of `Parabel`.
@@ -281,14 +282,6 @@ class Bonsai(LabelTreeModel):
         check_whole("n_children", self.n_children, 2)
         check_whole("max_depth", self.max_depth, 1)
         check_choice("representation", self.representation, REPRESENTATIONS)
-
-    def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
-        if self.hierarchy is None and self.n_children > Y.shape[1]:
-            raise ParameterError(
-                f"n_children is {self.n_children}, but there are only {Y.shape[1]} labels; "
-                f"set n_children to at most {Y.shape[1]}"
-            )
-        super()._fit(X, Y, run)
 
     def _split(self, rows: sparse.csr_matrix) -> Split:
         return lambda labels, rng: k_clusters(rows, labels, min(self.n_children, labels.size), rng)
