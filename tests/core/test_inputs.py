@@ -127,11 +127,33 @@ def test_stored_zeros_are_no_labels():
         ([[0.5]], "one list of label ids"),
         ([1, 2], "one list of label ids"),
         (None, "one list of label ids"),
+        ([[2**40], [1]], "label id 1099511627776 is too large: ids of L labels are 0 to L-1"),
+        ([[2**31 - 1], [1]], "is too large.* map yours"),
+        ([[100_000_000], [1]], "is too large"),
+        ([[2**63 + 5], [1]], "is too large"),
+        (sparse.csr_matrix((2, 2**40)), "1,099,511,627,776 labels, but may have 2,147,483,647"),
+        ([[0, 1, 0], [1, 0, 0], [0, 0, 1]], r"look like rows of a 0/1 matrix.* np\.array\(Y\)"),
+        ([[0, 1], [1, 1]], "look like rows of a 0/1 matrix"),
     ],
 )
 def test_labels_that_cannot_be_used_are_refused(Y, message):
     with pytest.raises(DataError, match=message):
         check_labels(Y)
+
+
+@pytest.mark.parametrize("Y", [[[0, 1], [1, 0]], [[0], [1]], [[0, 0, 2], [1, 1, 1]], [[0, 0], [1]], [[1, 1], []]])
+def test_lists_that_can_only_be_ids_or_might_be_are_ids(Y):
+    assert check_labels(Y).indices.tolist() == [i for row in Y for i in sorted(set(row))]
+
+
+@pytest.mark.parametrize("check", [check_features, check_labels])
+def test_wide_indices_are_narrowed_and_too_many_columns_refused(check):
+    wide = sparse.csr_matrix(np.eye(3, dtype=np.float32))
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    assert check(wide).indices.dtype == np.int32
+    np.testing.assert_array_equal(check(wide).toarray(), np.eye(3))
+    with pytest.raises(DataError, match="may have 2,147,483,647"):
+        check(sparse.csr_matrix(([1.0], ([0], [2**40 - 1])), shape=(1, 2**40)))
 
 
 def test_counts_of_points_and_labels_are_checked():

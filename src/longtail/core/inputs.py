@@ -11,6 +11,8 @@ from scipy import sparse
 from longtail.errors import DataError, ParameterError
 
 LARGEST_SQUARED_LENGTH = 1e20  # of a point's features
+MOST_COLUMNS = np.iinfo(np.int32).max  # features or labels: kernels see indices of int32
+MOST_LISTED_LABELS = 100_000_000  # the largest id in a list says how many labels there are: arrays are made that long
 
 
 def check_features(X: Any, *, n_features: int | None = None) -> sparse.csr_matrix:
@@ -19,12 +21,7 @@ def check_features(X: Any, *, n_features: int | None = None) -> sparse.csr_matri
         raise DataError("X holds complex numbers; features are real")
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is an error below
         matrix = sparse.csr_matrix(X if sparse.issparse(X) else _dense(X), dtype=np.float32)
-    # Indices of int64 (SciPy makes them for large or stacked matrices) are narrowed, so that kernels see one type.
-    if matrix.indices.dtype != np.int32:
-        matrix = sparse.csr_matrix(
-            (matrix.data, matrix.indices.astype(np.int32), matrix.indptr), shape=matrix.shape, copy=False
-        )
-    matrix = _canonical(matrix)
+    matrix = _canonical(_narrowed(matrix, "features"))
     if not np.isfinite(matrix.data).all():
         row = int(np.searchsorted(matrix.indptr, np.flatnonzero(~np.isfinite(matrix.data))[0], side="right")) - 1
         raise DataError(f"the features of point {row} hold a NaN or infinite value")
@@ -77,6 +74,19 @@ def check_lengths(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
     return matrix
 
 
+def _narrowed(matrix: sparse.csr_matrix, columns: str) -> sparse.csr_matrix:
+    """With indices of int32, so that kernels see one type (SciPy makes int64 for large or stacked matrices)."""
+    if matrix.shape[1] > MOST_COLUMNS:
+        raise DataError(
+            f"a matrix has {matrix.shape[1]:,} {columns}, but may have {MOST_COLUMNS:,}; number those in use from 0"
+        )
+    if matrix.indices.dtype == np.int32:
+        return matrix
+    return sparse.csr_matrix(
+        (matrix.data, matrix.indices.astype(np.int32), matrix.indptr), shape=matrix.shape, copy=False
+    )
+
+
 def _canonical(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
     if matrix.has_canonical_format:
         return matrix
@@ -93,7 +103,7 @@ def check_labels(Y: Any, *, n_points: int | None = None, n_labels: int | None = 
         matrix = sparse.csr_matrix(Y.astype(np.float32))
     else:
         matrix = labels_from_lists(Y, n_labels=n_labels)
-    matrix = _canonical(matrix)
+    matrix = _canonical(_narrowed(matrix, "labels"))
     if matrix.data.size and not (matrix.data == 1).all():
         if not (matrix.data == 0).any() or not np.isin(matrix.data, (0, 1)).all():
             raise DataError("Y must hold only zeros and ones (a label is present or not)")
@@ -109,26 +119,40 @@ def check_labels(Y: Any, *, n_points: int | None = None, n_labels: int | None = 
 def labels_from_lists(lists: Iterable[Iterable[int]], *, n_labels: int | None = None) -> sparse.csr_matrix:
     """An indicator matrix from one list of label ids a point; an id twice in a list counts once."""
     try:
-        rows = [_distinct_ids(row) for row in lists]
+        rows = [_ids(row) for row in lists]
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError("Y must be an indicator matrix, or one list of label ids (integers) a point") from error
-    indices = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    distinct = [np.unique(row) for row in rows]
+    indices = np.concatenate(distinct) if rows else np.empty(0, np.int64)
     if indices.size and indices.min() < 0:
         raise DataError(f"label id {indices.min()} is negative")
-    width = (int(indices.max()) + 1 if indices.size else 0) if n_labels is None else n_labels
-    if indices.size and indices.max() >= width:
-        raise DataError(f"label id {indices.max()} is out of range: there are {width} labels")
-    indptr = np.concatenate([[0], np.cumsum([row.size for row in rows])]).astype(np.int32)
+    largest = int(indices.max(initial=-1))
+    if n_labels is None and largest >= MOST_LISTED_LABELS:
+        raise DataError(
+            f"label id {largest} is too large: ids of L labels are 0 to L-1, and lists may hold ids below "
+            f"{MOST_LISTED_LABELS:,}; map yours to these, e.g. with np.unique(ids, return_inverse=True)"
+        )
+    width = largest + 1 if n_labels is None else n_labels
+    if largest >= width:
+        raise DataError(f"label id {largest} is out of range: there are {width} labels")
+    if largest <= 1 and len({row.size for row in rows}) == 1 and indices.size < sum(row.size for row in rows):
+        raise DataError(
+            "the lists of Y look like rows of a 0/1 matrix, but lists hold label ids: give indicators as np.array(Y) "
+            "or a sparse matrix, or give each point the list of its label ids, each id once"
+        )
+    indptr = np.concatenate([[0], np.cumsum([row.size for row in distinct])]).astype(np.int32)
     return sparse.csr_matrix(
         (np.ones(indices.size, np.float32), indices.astype(np.int32), indptr), shape=(len(rows), width)
     )
 
 
-def _distinct_ids(row: Iterable[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _ids(row: Iterable[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
     ids = np.asarray(row if isinstance(row, np.ndarray) else list(row))
     if ids.size and ids.dtype.kind not in "iu":
         raise TypeError(f"label ids of type {ids.dtype}")  # 0.5 must not become label 0
-    return np.unique(ids.astype(np.int64))
+    if ids.dtype == np.uint64:
+        ids = np.minimum(ids, np.uint64(np.iinfo(np.int64).max))  # too large either way, but not negative
+    return ids.astype(np.int64).ravel()
 
 
 def check_k(k: Any, n_labels: int) -> int:
