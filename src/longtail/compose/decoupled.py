@@ -14,7 +14,7 @@ from longtail.compose.augment import Alteration, with_altered_copies
 from longtail.compose.reranker import best_of
 from longtail.compose.unseen import rows_of
 from longtail.core.estimator import Estimator
-from longtail.core.model import full_state, restore
+from longtail.core.model import part_state, restored_part
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
 from longtail.core.state import State
@@ -76,13 +76,11 @@ class Decoupled:
     def to_state(self) -> State:
         state = State(arrays={"head": self.head, "tail": self.tail})
         for name, model in zip(("head", "tail"), self.models, strict=True):
-            state.nest(name, full_state(model))
+            state.nest(name, part_state(model))
         return state
 
     def restore_from(self, state: State) -> None:
-        self.models = [self.new_base(), self.new_base()]
-        for name, model in zip(("head", "tail"), self.models, strict=True):
-            restore(model, state.part(name))
+        self.models = [restored_part(state.part(name)) for name in ("head", "tail")]
 
 
 def _with_none(Y: sparse.csr_matrix, carries: NDArray[np.bool_]) -> sparse.csr_matrix:

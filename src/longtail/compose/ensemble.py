@@ -23,7 +23,7 @@ from longtail.compose.unseen import (
 )
 from longtail.compose.wrapper import Wrapper, check_fitted_part, check_part, new_part
 from longtail.core.estimator import check_choice, check_whole, n_rows
-from longtail.core.model import full_state, restore
+from longtail.core.model import part_state, restored_part
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
@@ -187,7 +187,7 @@ class Ensemble(Wrapper):
     def _get_state(self) -> State:
         state = State({"n_calibrations": len(self.calibrations_)}, {"weights": self.weights_})
         for i, model in enumerate(self.models_):
-            state.nest(f"model{i}", full_state(model))
+            state.nest(f"model{i}", part_state(model))
         for i, calibration in enumerate(self.calibrations_):
             state.nest(f"calibration{i}", calibration.to_state())
         return state
@@ -196,9 +196,7 @@ class Ensemble(Wrapper):
         self.weights_ = state.arrays["weights"]
         count = int(state.values["n_calibrations"])
         self.calibrations_ = [CalibrationOfGroups.from_state(state.part(f"calibration{i}")) for i in range(count)]
-        self.models_ = [new_part(model) for model in self._parts()]
-        for i, model in enumerate(self.models_):
-            restore(model, state.part(f"model{i}"))
+        self.models_ = [restored_part(state.part(f"model{i}")) for i in range(self.weights_.size)]
 
 
 def _place(key: str, n_models: int) -> tuple[int, str]:

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from longtail.core import registry
 from longtail.core.codec import encode
 from longtail.core.estimator import Estimator
-from longtail.core.model import full_state, restore
+from longtail.core.model import part_state, restored_part
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.errors import DataError, NotFittedError, ParameterError
@@ -47,12 +47,11 @@ class Wrapper(Estimator):
 
     def _get_state(self) -> State:
         state = State()
-        state.nest("base", full_state(self.base_))
+        state.nest("base", part_state(self.base_))
         return state
 
     def _set_state(self, state: State) -> None:
-        self.base_ = self._new_base()
-        restore(self.base_, state.part("base"))
+        self.base_ = restored_part(state.part("base"))
 
 
 def _without_threads(encoded: Any) -> Any:

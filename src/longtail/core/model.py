@@ -42,9 +42,11 @@ def load_model(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
     try:
         model = codec.decode({"$class": manifest["class"], "params": manifest["params"]})
         if not isinstance(model, Estimator):
-            raise ModelError(f"{path}: {manifest['class']} is not an estimator")
+            raise ModelError(f"{manifest['class']} is not an estimator")
         restore(model, state)
         model.label_names_, model.fingerprint_ = manifest["label_names"], manifest["fingerprint"]
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path}: the manifest and the arrays do not fit together ({error!r})") from error
     return model
@@ -61,7 +63,7 @@ def full_state(model: Estimator) -> State:
 
 
 def restore(model: Estimator, state: State) -> None:
-    """Make an unfitted estimator the fitted one that `full_state` described; wrappers use both for their parts."""
+    """Make an unfitted estimator the fitted one that `full_state` described."""
     model.n_points_ = int(state.values["n_points"])
     model.label_counts_ = np.asarray(state.arrays["label_counts"])
     model.n_labels_ = int(model.label_counts_.shape[0])
@@ -69,6 +71,27 @@ def restore(model: Estimator, state: State) -> None:
         model.n_features_in_ = int(state.values["n_features"])
     model.label_names_, model.fingerprint_ = None, ""
     model._set_state(state.part("learned"))
+
+
+def part_state(part: Estimator) -> State:
+    """`full_state` of a fitted part of another model, with its class and parameters.
+
+    The parameters of the model around it tell what its next fit would make, which need not be what the last one made.
+    """
+    state = full_state(part)
+    state.values["model"] = codec.encode(part)
+    return state
+
+
+def restored_part(state: State) -> Any:
+    """The fitted part that `part_state` described."""
+    if "model" not in state.values:
+        raise ModelError("an older longtail saved this model without saying what its parts are; train it again")
+    part = codec.decode(state.values["model"])
+    if not isinstance(part, Estimator):
+        raise ModelError(f"a part of the model, {state.values['model']!r}, is not an estimator")
+    restore(part, state)
+    return part
 
 
 def library_versions() -> dict[str, str]:
