@@ -71,6 +71,7 @@ class Estimator(BaseEstimator, ABC):
     def predict(self, X: Any, *, k: int = 5) -> Predictions:
         """The k best labels of each point, best first."""
         self._check_fitted()
+        self._check_parameters()  # some may be set anew after `fit`: beam, exponent, batch_size
         k = check_k(k, self.n_labels_)
         return self._predict(self._check_X(X, fitted=True), k)
 
@@ -90,7 +91,7 @@ class Estimator(BaseEstimator, ABC):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(X, Y) first")
 
     def _check_parameters(self) -> None:
-        """Raise ParameterError for values that cannot be used; called by `fit`, before any work."""
+        """Raise ParameterError for values that cannot be used; called by `fit` and `predict`, before any work."""
 
     @abstractmethod
     def _fit(self, X: Any, Y: sparse.csr_matrix, run: Run) -> None: ...

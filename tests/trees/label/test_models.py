@@ -158,6 +158,15 @@ def test_the_unbiased_weighting_is_refused_with_the_reason(model):
         make(model, weighting="unbiased").fit(X, Y)
 
 
+@each
+def test_a_wrong_parameter_set_after_fit_is_named(model):
+    fitted = make(model).fit(X, Y)
+    with pytest.raises(ParameterError, match="beam is 0"):
+        fitted.set_params(beam=0).predict(X, k=1)
+    with pytest.raises(ParameterError, match="n_jobs is 0"):
+        fitted.set_params(beam=3, n_jobs=0).predict(X, k=1)
+
+
 def test_bonsai_names_its_own_wrong_parameters():
     for wrong in ({"n_children": 1}, {"max_depth": 0}, {"representation": "words"}):
         with pytest.raises(ParameterError, match=f"{next(iter(wrong))} is"):
