@@ -77,7 +77,7 @@ def main() -> None:
                 changes = {"strength": strength * changes["strength"]}
             runs = [measure(GLaS(**base | changes | {"random_state": seed}), data) for seed in options.seeds]
             rows.append(row := {"study": study, "setting": name} | mean(runs))
-            print(f"{title:38}" + "".join(f"{row[column]:10.2f}" for column in COLUMNS), flush=True)
+            print(f"{title:38}" + "".join(f"{row.get(column, np.nan):10.2f}" for column in COLUMNS), flush=True)
             if options.out:
                 write(options, rows)
 
@@ -127,7 +127,7 @@ def measure(model: GLaS, data: dict[str, Any]) -> dict[str, Any]:
 
 def mean(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """The first run with its figures replaced by means over all, and P@1, PSP@1 and gap of each."""
-    row = runs[0] | {column: float(np.mean([run[column] for run in runs])) for column in COLUMNS}
+    row = runs[0] | {column: float(np.mean([run[column] for run in runs])) for column in COLUMNS if column in runs[0]}
     return row | {"of each seed": {c: [run[c] for run in runs] for c in ("P@1", "PSP@1", "gap")}}
 
 
