@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,6 +20,8 @@ from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.errors import DataError, ParameterError
+
+_NONE = "none of these"  # words, for models that read names
 
 
 @dataclass(eq=False)
@@ -37,7 +40,7 @@ class Decoupled:
     alteration: Alteration
     others: bool
 
-    def fit(self, X: Any, Y: sparse.csr_matrix, *, run: Run) -> Self:
+    def fit(self, X: Any, Y: sparse.csr_matrix, *, run: Run, label_names: list[str] | None = None) -> Self:
         by_label = Y.tocsc()
         self.models = []
         for name, labels, n_aug in (("head", self.head, 0), ("tail", self.tail, self.n_aug)):
@@ -51,13 +54,17 @@ class Decoupled:
                 copied = carriers if self.others else np.arange(carriers.size)
                 points = with_altered_copies(points, copied, n_aug, self.alteration)
                 carried = sparse.csr_matrix(sparse.vstack([carried, *[carried[copied]] * n_aug], format="csr"))
-            self.models.append(self._fitted(name, labels.size, points, carried, run))
+            names = _names_of(labels, label_names, carried.shape[1])
+            with self._told_apart(name, labels.size):
+                self.models.append(self.new_base().fit(points, carried, label_names=names, run=run.part(name)))
         return self
 
-    def _fitted(self, name: str, n_labels: int, X: Any, Y: sparse.csr_matrix, run: Run) -> Estimator:
+    @contextmanager
+    def _told_apart(self, name: str, n_labels: int) -> Iterator[None]:
+        """Errors of one of the two models speak of a part of the data, which their reader must know."""
         try:
-            return self.new_base().fit(X, Y, run=run.part(name))
-        except (DataError, ParameterError) as error:  # it speaks of a part of the data, which its reader must know
+            yield
+        except (DataError, ParameterError) as error:
             total = self.head.size + self.tail.size
             raise type(error)(f"the model of the {n_labels} {name} labels out of {total}: {error}") from error
 
@@ -73,14 +80,29 @@ class Decoupled:
             found.append(best_of(ids, scores, k))
         return Predictions(*(np.hstack([getattr(p, part) for p in found]) for part in ("labels", "scores")))
 
-    def to_state(self) -> State:
+    def to_state(self, label_names: list[str] | None) -> State:
+        """label_names: those that `restore_from` will be given."""
         state = State(arrays={"head": self.head, "tail": self.tail})
-        for name, model in zip(("head", "tail"), self.models, strict=True):
-            state.nest(name, part_state(model))
+        for name, labels, model in zip(("head", "tail"), (self.head, self.tail), self.models, strict=True):
+            state.nest(name, part_state(model, _names_of(labels, label_names, model.n_labels_)))
         return state
 
-    def restore_from(self, state: State) -> None:
-        self.models = [restored_part(state.part(name)) for name in ("head", "tail")]
+    def restore_from(self, state: State, label_names: list[str] | None) -> None:
+        self.models = []
+        for name, labels in (("head", self.head), ("tail", self.tail)):
+            part = state.part(name)
+            n_labels = part.arrays["label_counts"].shape[0]
+            self.models.append(restored_part(part, _names_of(labels, label_names, n_labels)))
+
+
+def _names_of(labels: NDArray[np.int32], names: list[str] | None, n_labels: int) -> list[str] | None:
+    """The names of some labels and, if there is one label more than these, a name for it that no label has."""
+    if names is None:
+        return None
+    none, taken, number = _NONE, set(names), 2
+    while none in taken:
+        none, number = f"{_NONE}, {number}", number + 1
+    return [*(names[label] for label in labels), *[none] * (n_labels - labels.size)]
 
 
 def _with_none(Y: sparse.csr_matrix, carries: NDArray[np.bool_]) -> sparse.csr_matrix:

@@ -128,7 +128,8 @@ class Ensemble(Wrapper):
             self.label_counts_, self.n_points_ = self.models_[0].label_counts_, self.models_[0].n_points_
         else:
             self.models_ = [
-                new_part(model).fit(X, Y, run=run.part(f"model-{i}")) for i, model in enumerate(self._parts())
+                new_part(model).fit(X, Y, label_names=self.label_names_, run=run.part(f"model-{i}"))
+                for i, model in enumerate(self._parts())
             ]
         if self.combine == "scores" or isinstance(self.weights, str):
             self._learn_from_unseen(X, Y, run)
@@ -150,7 +151,8 @@ class Ensemble(Wrapper):
             predictions = predict_rows(self.models_[i], X, rows, k)
             return Unseen(rows, predictions, score_groups(self.models_[i], predictions.labels))
         new = lambda: new_part(self._parts()[i])  # noqa: E731
-        return predict_unseen(new, X, Y, self._splits(), k=k, run=run, name=f"unseen-{i}")
+        names = self.label_names_
+        return predict_unseen(new, X, Y, self._splits(), k=k, run=run, label_names=names, name=f"unseen-{i}")
 
     def _fitted_weights(self, found: list[Unseen], truth: sparse.csr_matrix) -> Floats:
         labels, values = self._values([u.predictions for u in found], [u.groups for u in found])
@@ -187,7 +189,7 @@ class Ensemble(Wrapper):
     def _get_state(self) -> State:
         state = State({"n_calibrations": len(self.calibrations_)}, {"weights": self.weights_})
         for i, model in enumerate(self.models_):
-            state.nest(f"model{i}", part_state(model))
+            state.nest(f"model{i}", part_state(model, self.label_names_))
         for i, calibration in enumerate(self.calibrations_):
             state.nest(f"calibration{i}", calibration.to_state())
         return state
@@ -196,7 +198,8 @@ class Ensemble(Wrapper):
         self.weights_ = state.arrays["weights"]
         count = int(state.values["n_calibrations"])
         self.calibrations_ = [CalibrationOfGroups.from_state(state.part(f"calibration{i}")) for i in range(count)]
-        self.models_ = [restored_part(state.part(f"model{i}")) for i in range(self.weights_.size)]
+        parts = [state.part(f"model{i}") for i in range(self.weights_.size)]
+        self.models_ = [restored_part(part, self.label_names_) for part in parts]
 
 
 def _place(key: str, n_models: int) -> tuple[int, str]:

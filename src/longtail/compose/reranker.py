@@ -98,8 +98,9 @@ class Reranker(Wrapper):
             rows = sampled_rows(n_rows(X), self.sample, self.random_state)
             found = predict_rows(self.base, X, rows, k)
             return self.base, Unseen(rows, found, score_groups(self.base, found.labels))
-        unseen = predict_unseen(self._new_base, X, Y, self._splits(), k=k, run=run)
-        return self._new_base().fit(X, Y, run=run.part("base")), unseen
+        names = self.label_names_
+        unseen = predict_unseen(self._new_base, X, Y, self._splits(), k=k, run=run, label_names=names)
+        return self._new_base().fit(X, Y, label_names=names, run=run.part("base")), unseen
 
     def predict(self, X: Any, *, k: int = 5, exponent: float | None = None) -> Predictions:
         """The k best labels of each point; `exponent`, from 0 to 1, stands in for the model's own."""

@@ -93,7 +93,7 @@ class Taug(Wrapper):
         self._open_checkpoint(run)
         self.head_, self.tail_ = head_and_tail(self.label_counts_, self.tau)
         self.calibrations_ = self._calibrated(X, Y, run) if self.merge == "calibrated" else []
-        self.models_ = self._new_models().fit(X, Y, run=run)
+        self.models_ = self._new_models().fit(X, Y, label_names=self.label_names_, run=run)
         self.score_groups_ = self._score_groups()
 
     def _score_groups(self) -> NDArray[np.int8] | None:
@@ -110,7 +110,8 @@ class Taug(Wrapper):
 
     def _calibrated(self, X: Any, Y: sparse.csr_matrix, run: Run) -> list[Calibration]:
         k = min(_CANDIDATES, Y.shape[1])
-        unseen = predict_unseen(self._new_models, X, Y, self._splits(), k=k, run=run)
+        names = self.label_names_
+        unseen = predict_unseen(self._new_models, X, Y, self._splits(), k=k, run=run, label_names=names)
         found = unseen.predictions
         hits = Matches.of(found, Y[unseen.rows]).hits
         proposed = found.labels >= 0
@@ -127,7 +128,7 @@ class Taug(Wrapper):
 
     def _get_state(self) -> State:
         state = State({"n_calibrations": len(self.calibrations_)})
-        state.nest("models", self.models_.to_state())
+        state.nest("models", self.models_.to_state(self.label_names_))
         for i, calibration in enumerate(self.calibrations_):
             state.nest(f"calibration{i}", calibration.to_state())
         return state
@@ -136,7 +137,7 @@ class Taug(Wrapper):
         models = state.part("models")
         self.head_, self.tail_ = models.arrays["head"], models.arrays["tail"]
         self.models_ = self._new_models()
-        self.models_.restore_from(models)
+        self.models_.restore_from(models, self.label_names_)
         count = int(state.values["n_calibrations"])
         self.calibrations_ = [Calibration.from_state(state.part(f"calibration{i}")) for i in range(count)]
         self.score_groups_ = self._score_groups()

@@ -70,11 +70,19 @@ class Splits:
 
 
 def predict_unseen(
-    new_base: Callable[[], Any], X: Any, Y: sparse.csr_matrix, splits: Splits, *, k: int, run: Run, name: str = "unseen"
+    new_base: Callable[[], Any],
+    X: Any,
+    Y: sparse.csr_matrix,
+    splits: Splits,
+    *,
+    k: int,
+    run: Run,
+    label_names: list[str] | None = None,
+    name: str = "unseen",
 ) -> Unseen:
     """Predictions of bases that were each trained without the points they predict. Finished parts are kept.
 
-    The points and their order depend on `splits` and their number only.
+    The points and their order depend on `splits` and their number only. name: of the parts in the checkpoint.
     """
     rows, predictions, groups = [], [], []
     for number, (train, test) in enumerate(splits.parts(n_rows(X))):
@@ -82,7 +90,7 @@ def predict_unseen(
         saved = run.checkpoint.get(part) if run.checkpoint else None
         if saved is None:
             own = run.part(part)
-            base = new_base().fit(rows_of(X, train), Y[train], run=own)
+            base = new_base().fit(rows_of(X, train), Y[train], label_names=label_names, run=own)
             found = predict_rows(base, X, test, k)
             saved = {"labels": found.labels, "scores": found.scores, "groups": score_groups(base, found.labels)}
             if run.checkpoint and own.checkpoint:

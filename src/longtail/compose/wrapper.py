@@ -47,11 +47,11 @@ class Wrapper(Estimator):
 
     def _get_state(self) -> State:
         state = State()
-        state.nest("base", part_state(self.base_))
+        state.nest("base", part_state(self.base_, self.label_names_))
         return state
 
     def _set_state(self, state: State) -> None:
-        self.base_ = restored_part(state.part("base"))
+        self.base_ = restored_part(state.part("base"), self.label_names_)
 
 
 def _without_threads(encoded: Any) -> Any:

@@ -43,8 +43,8 @@ def load_model(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
         model = codec.decode({"$class": manifest["class"], "params": manifest["params"]})
         if not isinstance(model, Estimator):
             raise ModelError(f"{manifest['class']} is not an estimator")
-        restore(model, state)
-        model.label_names_, model.fingerprint_ = manifest["label_names"], manifest["fingerprint"]
+        restore(model, state, label_names=manifest["label_names"])
+        model.fingerprint_ = manifest["fingerprint"]
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
@@ -62,35 +62,38 @@ def full_state(model: Estimator) -> State:
     return state
 
 
-def restore(model: Estimator, state: State) -> None:
-    """Make an unfitted estimator the fitted one that `full_state` described."""
+def restore(model: Estimator, state: State, *, label_names: list[str] | None = None) -> None:
+    """Make an unfitted estimator the fitted one that `full_state` described; wrappers hand its names on to parts."""
     model.n_points_ = int(state.values["n_points"])
     model.label_counts_ = np.asarray(state.arrays["label_counts"])
     model.n_labels_ = int(model.label_counts_.shape[0])
     if model.input_kind == "features":
         model.n_features_in_ = int(state.values["n_features"])
-    model.label_names_, model.fingerprint_ = None, ""
+    model.label_names_, model.fingerprint_ = label_names, ""
     model._set_state(state.part("learned"))
 
 
-def part_state(part: Estimator) -> State:
+def part_state(part: Estimator, label_names: list[str] | None) -> State:
     """`full_state` of a fitted part of another model, with its class and parameters.
 
     The parameters of the model around it tell what its next fit would make, which need not be what the last one made.
+    label_names: those that `restored_part` will be given; names are written down here only if the part has others.
     """
     state = full_state(part)
     state.values["model"] = codec.encode(part)
+    if part.label_names_ != label_names:
+        state.values["label_names"] = part.label_names_
     return state
 
 
-def restored_part(state: State) -> Any:
+def restored_part(state: State, label_names: list[str] | None) -> Any:
     """The fitted part that `part_state` described."""
     if "model" not in state.values:
         raise ModelError("an older longtail saved this model without saying what its parts are; train it again")
     part = codec.decode(state.values["model"])
     if not isinstance(part, Estimator):
         raise ModelError(f"a part of the model, {state.values['model']!r}, is not an estimator")
-    restore(part, state)
+    restore(part, state, label_names=state.values.get("label_names", label_names))
     return part
 
 
