@@ -34,8 +34,13 @@ def test_nothing_to_learn_from_is_said(X_, Y_):
 
 
 def test_names_must_fit_the_labels_and_travel_with_the_model(tmp_path):
-    with pytest.raises(DataError, match="2 label names for 3 labels"):
+    with pytest.raises(DataError, match="label_names has 2 entries, but Y has 3 labels"):
         Popularity().fit(X, Y, label_names=["a", "b"])
+    for wrong in ("abc", ["a", None, "b"], ["a", 3, "b"], 3):
+        with pytest.raises(DataError, match="label_names must be a list of strings"):
+            Popularity().fit(X, Y, label_names=wrong)
+    with pytest.raises(DataError, match="the label name 'b' occurs twice"):
+        Popularity().fit(X, Y, label_names=["b", "a", "b"])
     Popularity().fit(X, Y, label_names=["a", "b", "ü"]).save(tmp_path / "m")
     model = longtail.load_model(tmp_path / "m")
     assert model.label_names_ == ["a", "b", "ü"]

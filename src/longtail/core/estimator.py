@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from longtail.core.inputs import check_features, check_k, check_labels, check_lengths, check_texts
+from longtail.core.inputs import check_features, check_k, check_label_names, check_labels, check_lengths, check_texts
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run, fingerprint
 from longtail.core.state import State
@@ -43,7 +43,8 @@ class Estimator(BaseEstimator, ABC):
         """Train on points X and their labels Y.
 
         X: CSR or dense features, or texts, as `input_kind` says. Y: a 0/1 matrix or one list of label ids a point.
-        label_names: kept with the model and written into its directory. run: progress and checkpoint (optional).
+        label_names: distinct strings, kept with the model and written into its directory.
+        run: progress and checkpoint (optional).
         """
         self._check_parameters()
         X = self._check_X(X)
@@ -53,13 +54,12 @@ class Estimator(BaseEstimator, ABC):
             raise DataError(f"there is nothing to learn from: {n_points} points, {Y.shape[1]} labels")
         if Y.nnz == 0:
             raise DataError("there is nothing to learn from: no point has a label")
-        if label_names is not None and len(label_names) != Y.shape[1]:
-            raise DataError(f"{len(label_names)} label names for {Y.shape[1]} labels")
+        names = check_label_names(label_names, Y.shape[1])
         self.n_points_, self.n_labels_ = n_points, Y.shape[1]
         if self.input_kind == "features":
             self.n_features_in_ = X.shape[1]
         self.label_counts_ = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int64)
-        self.label_names_ = None if label_names is None else [str(name) for name in label_names]
+        self.label_names_ = names
         self.fingerprint_ = data_fingerprint(X, Y)
         try:
             self._fit(X, Y, run or Run())

@@ -155,6 +155,31 @@ def _ids(row: Iterable[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
     return ids.astype(np.int64).ravel()
 
 
+def check_label_names(names: Any, n_labels: int) -> list[str] | None:
+    """Names of the labels by which they can be told apart; None where there are none."""
+    strings = check_label_strings("label_names", names, n_labels)
+    if strings is not None and len(set(strings)) != len(strings):
+        raise DataError(f"the label name {_first_repeated(strings)!r} occurs twice; label names must be distinct")
+    return strings
+
+
+def check_label_strings(field: str, value: Any, n_labels: int) -> list[str] | None:
+    """One string for each label, e.g. its name; None where there are none."""
+    if value is None:
+        return None
+    strings = None if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
+    if strings is None or not all(isinstance(item, str) for item in strings):
+        raise DataError(f"{field} must be a list of strings")
+    if len(strings) != n_labels:
+        raise DataError(f"{field} has {len(strings)} entries, but Y has {n_labels} labels")
+    return [str(item) for item in strings]  # NumPy has strings of its own
+
+
+def _first_repeated(names: list[str]) -> str:
+    seen: set[str] = set()
+    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+
+
 def check_k(k: Any, n_labels: int) -> int:
     """k as an int in 1..n_labels."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from longtail.core.inputs import check_features, check_labels
+from longtail.core.inputs import check_features, check_label_names, check_label_strings, check_labels
 from longtail.data.labels import LabelTable
 from longtail.data.texts import Texts
 from longtail.errors import DataError
@@ -44,14 +44,12 @@ class Dataset:
         Y = check_labels(self.Y)
         if Y.shape[0] != n_points:
             raise DataError(f"{'X has' if X is not None else 'there are'} {n_points} points, but Y has {Y.shape[0]}")
-        names = _strings("label_names", self.label_names, Y.shape[1])
-        if names is not None and len(set(names)) != len(names):
-            raise DataError(f"the label name {_first_repeated(names)!r} occurs twice; label names must be distinct")
+        names = check_label_names(self.label_names, Y.shape[1])
         object.__setattr__(self, "X", X)
         object.__setattr__(self, "Y", Y)
         object.__setattr__(self, "texts", texts)
         object.__setattr__(self, "label_names", names)
-        object.__setattr__(self, "label_texts", _strings("label_texts", self.label_texts, Y.shape[1]))
+        object.__setattr__(self, "label_texts", check_label_strings("label_texts", self.label_texts, Y.shape[1]))
         object.__setattr__(self, "label_parents", _parents(self.label_parents, names))
 
     @property
@@ -109,22 +107,6 @@ def _texts(value: Any) -> Texts:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise DataError("texts must be a sequence of strings")
     return Texts.of(value)
-
-
-def _strings(field: str, value: Any, n_labels: int) -> list[str] | None:
-    if value is None:
-        return None
-    strings = list(value)
-    if isinstance(value, str) or not all(isinstance(item, str) for item in strings):
-        raise DataError(f"{field} must be a list of strings")
-    if len(strings) != n_labels:
-        raise DataError(f"{field} has {len(strings)} entries, but Y has {n_labels} labels")
-    return strings
-
-
-def _first_repeated(names: list[str]) -> str:
-    seen: set[str] = set()
-    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
 
 
 def _parents(value: Any, names: list[str] | None) -> dict[str, list[str]] | None:
