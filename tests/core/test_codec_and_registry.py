@@ -81,3 +81,14 @@ def test_an_estimator_of_ones_own_can_be_registered(monkeypatch):
     registry.register_estimator("mine", f"{Mine.__module__}:{Mine.__qualname__}")
     assert registry.name_of(Mine) == "mine"
     assert "mine" in registry.estimator_names()
+
+
+def test_of_many_known_names_only_the_nearest_are_said():
+    known = [f"name {i}" for i in range(1043)]
+    near = registry.unknown("label", "nmae 7", known)
+    assert near.startswith('unknown label "nmae 7"; did you mean "name 7", ')
+    assert near.endswith("? 1,043 are known")
+    assert len(near) < 150
+    assert registry.unknown("label", "?", known).endswith(
+        "1,043 are known, e.g. name 0, name 1, name 10, name 100, name 1000"
+    )

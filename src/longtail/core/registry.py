@@ -38,6 +38,8 @@ _PARTS = {
     "unbiased": "longtail.objectives.weighting:Unbiased",
 }
 
+_MOST_LISTED = 50  # names that one message lists: enough for parameters, too few for labels
+
 
 def register_estimator(name: str, target: str) -> None:
     """Add an estimator of your own: `register_estimator("mymodel", "my_package.module:MyModel")`."""
@@ -73,10 +75,17 @@ def name_of(cls: type) -> str:
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """'unknown model "dismek"; did you mean "dismec"? ...': one wording for every unknown name."""
+    """'unknown model "dismek"; did you mean "dismec"? ...': one wording for every unknown name.
+
+    Where many names are known, such as labels, only those near to this one are said, and how many there are.
+    """
     known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f'did you mean "{close[0]}"? ' if close else ""
+    many = len(known) > _MOST_LISTED
+    close = [f'"{near}"' for near in difflib.get_close_matches(name, known, n=5 if many else 1)]
+    hint = f"did you mean {', '.join(close)}? " if close else ""
+    if many:
+        examples = "" if close else f", e.g. {', '.join(known[:5])}"
+        return f'unknown {what} "{name}"; {hint}{len(known):,} are known{examples}'
     return f'unknown {what} "{name}"; {hint}known: {", ".join(known)}'
 
 
