@@ -61,6 +61,12 @@ def test_the_exponent_can_be_moved_after_fit_in_two_ways(model, tmp_path):
             model.predict(X_TEST, k=3, exponent=wrong)
 
 
+def test_a_wrong_parameter_set_after_fit_is_named():
+    model = longtail.PropensityRerank(folds=2).fit(X, Y).set_params(candidates=0)
+    with pytest.raises(ParameterError, match="candidates is 0"):
+        model.predict(X_TEST, k=3)
+
+
 def test_a_fitted_base_is_used_as_it_is_with_the_counts_it_was_trained_on():
     base = longtail.DiSMEC().fit(X, Y)
     model = longtail.PropensityRerank(base=base, prefit=True).fit(X_TEST, Y_TEST)

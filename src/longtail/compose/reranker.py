@@ -105,6 +105,7 @@ class Reranker(Wrapper):
     def predict(self, X: Any, *, k: int = 5, exponent: float | None = None) -> Predictions:
         """The k best labels of each point; `exponent`, from 0 to 1, stands in for the model's own."""
         self._check_fitted()
+        self._check_parameters()
         k = check_k(k, self.n_labels_)
         X = self._check_X(X, fitted=True)
         return self._reranked(X, k, self._own_exponent() if exponent is None else check_exponent(exponent))
