@@ -193,7 +193,7 @@ def everything(folder):
         ("train train.txt -m dismec -o new --set C", "key=value"),
         ("train train.txt -m dismec -o new --weighting pv", "unknown weighting"),
         ("train train.txt -m popularity -o new --base dismec", "wraps no other model"),
-        ("train train.txt -m dismec -o new --threads 0", "n_jobs is 0"),
+        ("train train.txt -m dismec -o new --threads 0", "--threads is 0"),
         ("train train.txt -m popularity -o full", "none of ours"),
         ("train train.txt -m popularity -o full --overwrite", "none of ours"),
         ("train train.txt -m popularity -o m", "--overwrite"),
@@ -315,3 +315,38 @@ def test_a_text_model_on_features_is_refused_and_nothing_is_left(cli, xc, model)
     assert (code, out) == (2, "")
     assert f"{model[0]} needs texts, these data hold features" in " ".join(err.split())
     assert sorted(file.name for file in xc.iterdir()) == ["test.txt", "train.txt"]
+
+
+def test_threads_and_seed_are_named_as_they_were_typed(cli, xc):
+    train = ("train", xc / "train.txt", "--model", "dismec", "--out", xc / "m")
+    for option, value in (("--threads", "0"), ("--threads", "-2"), ("--seed", "-1")):
+        code, _, err = cli(*train, option, value)
+        assert code == 2
+        assert option in err
+        assert "n_jobs" not in err
+        assert "random_state" not in err
+    assert cli(*train, "--threads", "-1", "--seed", "3")[0] == 0
+
+
+def test_explain_takes_an_id_where_no_name_fits(cli, tmp_path):
+    data = planted(30, 0)
+    names = ["4", "one", "two", "three", "four", "five"]
+    model = longtail.AttentionXML(length=16, epochs=1, hidden=4, widths=(4,), word_width=4)
+    model.fit(data.texts, data.Y, label_names=names).save(tmp_path / "m")
+    for label, shown in (("3", "three"), ("4", "4"), ("five", "five")):
+        code, out, _ = cli("explain", tmp_path / "m", data.texts[0], "--label", label, "--json")
+        assert (code, json.loads(out)["label"]) == (0, shown)
+    code, _, err = cli("explain", tmp_path / "m", data.texts[0], "--label", "6")
+    assert code == 2
+    assert "has 6 labels" in err
+
+
+def test_labels_of_points_to_predict_may_be_out_of_the_models_range(cli, xc):
+    """As the page says: they are not used, but those of an XC file lie in the range of its first line."""
+    assert cli("train", xc / "train.txt", "--model", "popularity", "--out", xc / "m")[0] == 0
+    (xc / "wide.txt").write_text("1 18 9\n8 0:1\n")
+    assert cli("predict", xc / "m", xc / "wide.txt", "--out", xc / "p.jsonl", "-k", "1")[0] == 0
+    (xc / "narrow.txt").write_text("1 18 6\n8 0:1\n")
+    code, _, err = cli("predict", xc / "m", xc / "narrow.txt", "--out", xc / "q.jsonl", "-k", "1")
+    assert code == 2
+    assert "out of range" in err

@@ -39,6 +39,7 @@ def demo(
     from longtail.core.estimator import check_whole
 
     check_whole("seed", seed, 0)
+    options.check_threads(threads)
     if data is None:
         task = made_up(seed)
     else:

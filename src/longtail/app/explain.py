@@ -13,7 +13,9 @@ from longtail.app import options
 def explain(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory.", show_default=False)],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="One text, in quotes.", show_default=False)],
-    label: Annotated[str, typer.Option("--label", metavar="NAME", help="A label's name, or its id.")] = "",
+    label: Annotated[
+        str, typer.Option("--label", metavar="NAME", help="A label's name, or its id where no label has that name.")
+    ] = "",
     as_json: options.AsJson = False,
 ) -> None:
     """Show how much each word of a text spoke for a label; without --label for the one that the model puts first."""
@@ -26,7 +28,8 @@ def explain(
         raise ParameterError(f"{model}: a {type(loaded).__name__} does not look at words; text models do, e.g. XGRank")
     names = loaded.label_names_
     if label:
-        wanted = int(label) if names is None and label.isdecimal() else label
+        is_id = label.isdecimal() and label not in (names or [])  # a name that looks like an id is a name
+        wanted = int(label) if is_id else label
     else:
         wanted = int(loaded.predict([text], k=1).labels[0, 0])
     found = loaded.explain(text, wanted)

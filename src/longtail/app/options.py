@@ -32,6 +32,14 @@ def read(path: Path, *, label_names: list[str] | None = None, **fields: Any) -> 
         return read_dataset(path, label_names=label_names, **fields)
 
 
+def check_threads(threads: int | None) -> None:
+    """Say it of the option that the user typed, not of the parameter that it becomes."""
+    from longtail.errors import ParameterError
+
+    if threads is not None and threads != -1 and threads < 1:
+        raise ParameterError(f"--threads is {threads}, but must be a whole number of threads, or -1 for all cores")
+
+
 def load(path: Path, exponent: float | None) -> Any:
     """The model at `path`, with another exponent where one is given."""
     from longtail.core.model import load_model

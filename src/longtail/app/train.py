@@ -24,7 +24,7 @@ def train(
         typer.Option("--set", metavar="KEY=VALUE", help="A parameter, e.g. C=0.5 or features.min_df=2; repeatable."),
     ] = None,
     threads: Annotated[int | None, typer.Option(metavar="N", help="Threads; default: all cores.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="S", help="Seed of everything random.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="S", min=0, help="Seed of everything random.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run (MODEL.partial).")] = False,
     overwrite: options.Overwrite = False,
     text_field: options.TextField = "text",
@@ -41,6 +41,7 @@ def train(
     from longtail.core.store import check_free
     from longtail.errors import DataError
 
+    options.check_threads(threads)
     check_free(out, kind=KIND, overwrite=overwrite)
 
     def build(text: bool) -> Any:
