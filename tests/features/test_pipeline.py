@@ -94,6 +94,15 @@ def test_saved_and_loaded_as_one_directory(tmp_path: Path) -> None:
     assert loaded.get_params()["features__min_df"] == 1
 
 
+def test_what_was_fitted_is_saved_not_what_was_set_afterwards(tmp_path: Path) -> None:
+    pipeline = fitted()
+    before = pipeline.predict(TEXTS, k=2)
+    pipeline.set_params(model=Popularity(), features__ngram_range=(1, 2)).save(tmp_path / "model")
+    loaded = longtail.load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(TEXTS, k=2).scores, before.scores)
+    assert loaded.model_.label_names_ == NAMES
+
+
 def test_parts_are_cloned_and_get_the_names() -> None:
     model, features = Centroid(), TextFeatures(min_df=1)
     pipeline = TextPipeline(model=model, features=features).fit(TEXTS, Y, label_names=NAMES)

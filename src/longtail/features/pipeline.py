@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from scipy import sparse
 from sklearn.base import clone
 
-from longtail.core import registry
+from longtail.core import codec, registry
 from longtail.core.estimator import Estimator
-from longtail.core.model import full_state, restore
+from longtail.core.model import part_state, restored_part
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
 from longtail.core.state import State
@@ -39,12 +39,9 @@ class TextPipeline(Estimator):
             if part is not None:
                 part._check_parameters()  # a wrong value is said before the texts are read, not after
 
-    def _new_parts(self) -> None:
+    def _fit(self, X: Sequence[str], Y: sparse.csr_matrix, run: Run) -> None:
         self.features_ = TextFeatures() if self.features is None else clone(self.features)
         self.model_ = registry.estimator_class("dismec")() if self.model is None else clone(self.model)
-
-    def _fit(self, X: Sequence[str], Y: sparse.csr_matrix, run: Run) -> None:
-        self._new_parts()
         self.model_.fit(self.features_.fit_transform(X), Y, label_names=self.label_names_, run=run)
 
     def _predict(self, X: Sequence[str], k: int) -> Predictions:
@@ -52,12 +49,13 @@ class TextPipeline(Estimator):
         return Predictions.concatenate(parts) if parts else Predictions(*empty_top(0, k))
 
     def _get_state(self) -> State:
-        state = State()
+        # What was fitted is kept: `model` and `features` may have been set anew since.
+        state = State({"of_features": codec.encode(self.features_)})
         state.nest("features", self.features_._get_state())
-        state.nest("model", full_state(self.model_))
+        state.nest("model", part_state(self.model_, self.label_names_))
         return state
 
     def _set_state(self, state: State) -> None:
-        self._new_parts()
+        self.features_ = codec.decode(state.values["of_features"])
         self.features_._set_state(state.part("features"))
-        restore(self.model_, state.part("model"))
+        self.model_ = restored_part(state.part("model"), self.label_names_)
