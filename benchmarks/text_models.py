@@ -199,7 +199,6 @@ def measure(name: str, data: dict[str, Any], arguments: argparse.Namespace) -> N
     record["predict_one_ms"] = 1000 * _since(started) / 50
     if arguments.cpu_points:
         record["one_cpu_thread"] = on_one_thread(model, data["dev"], arguments.cpu_points)
-    arguments.out.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(arguments.out / f"{name}{arguments.suffix}.npz", **arrays)
     (arguments.out / f"{name}{arguments.suffix}.json").write_text(json.dumps(record, indent=1))
     shown = ("fit_s", "epoch_s", "train_points_per_s", "train_tokens_per_s", "share_of_bf16_peak", "dev_P", "test_P")
@@ -355,6 +354,7 @@ def main() -> None:
     if arguments.score:
         score(arguments, parts)
         return
+    arguments.out.mkdir(parents=True, exist_ok=True)
     ids = sorted({label for row in parts["train"][1] for label in row})
     column = {label: i for i, label in enumerate(ids)}
     data: dict[str, Any] = {part: (texts, indicator(labels, column)) for part, (texts, labels) in parts.items()}
