@@ -12,17 +12,9 @@ from scipy.special import expit
 
 from longtail.compose.calibration import CalibrationOfGroups, Floats
 from longtail.compose.reranker import best_of
-from longtail.compose.unseen import (
-    Splits,
-    Unseen,
-    n_score_groups,
-    predict_rows,
-    predict_unseen,
-    sampled_rows,
-    score_groups,
-)
+from longtail.compose.unseen import Splits, Unseen, n_score_groups, predict_given, predict_unseen, score_groups
 from longtail.compose.wrapper import Wrapper, check_fitted_part, check_part, new_part
-from longtail.core.estimator import check_choice, check_whole, n_rows
+from longtail.core.estimator import check_choice, check_whole
 from longtail.core.model import part_state, restored_part
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
@@ -147,9 +139,7 @@ class Ensemble(Wrapper):
     def _unseen(self, i: int, X: Any, Y: sparse.csr_matrix, run: Run) -> Unseen:
         k = min(self.candidates, Y.shape[1])
         if self.prefit:
-            rows = sampled_rows(n_rows(X), self.sample, self.random_state)
-            predictions = predict_rows(self.models_[i], X, rows, k)
-            return Unseen(rows, predictions, score_groups(self.models_[i], predictions.labels))
+            return predict_given(self.models_[i], X, self._splits(), k=k)
         new = lambda: new_part(self._parts()[i])  # noqa: E731
         names = self.label_names_
         return predict_unseen(new, X, Y, self._splits(), k=k, run=run, label_names=names, name=f"unseen-{i}")

@@ -12,18 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.compose.calibration import CalibrationOfGroups, Floats, log_probability
-from longtail.compose.unseen import (
-    Splits,
-    Unseen,
-    n_score_groups,
-    predict_rows,
-    predict_unseen,
-    sampled_rows,
-    score_groups,
-)
+from longtail.compose.unseen import Splits, Unseen, n_score_groups, predict_given, predict_unseen, score_groups
 from longtail.compose.wrapper import Wrapper, check_fitted_part
 from longtail.core import topk
-from longtail.core.estimator import check_at_least_zero, check_choice, check_whole, n_rows
+from longtail.core.estimator import check_at_least_zero, check_choice, check_whole
 from longtail.core.inputs import check_k
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
@@ -95,9 +87,7 @@ class Reranker(Wrapper):
     def _base_and_unseen(self, X: Any, Y: sparse.csr_matrix, run: Run) -> tuple[Any, Unseen]:
         k = min(self.candidates, Y.shape[1])
         if self.prefit:
-            rows = sampled_rows(n_rows(X), self.sample, self.random_state)
-            found = predict_rows(self.base, X, rows, k)
-            return self.base, Unseen(rows, found, score_groups(self.base, found.labels))
+            return self.base, predict_given(self.base, X, self._splits(), k=k)
         names = self.label_names_
         unseen = predict_unseen(self._new_base, X, Y, self._splits(), k=k, run=run, label_names=names)
         return self._new_base().fit(X, Y, label_names=names, run=run.part("base")), unseen

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core.estimator import Estimator, n_rows
+from longtail.core.estimator import Estimator, check_whole, n_rows
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.errors import DataError, ParameterError
@@ -44,9 +44,8 @@ class Splits:
     seed: int
 
     def check(self) -> None:
-        for name, value, least in (("folds", self.folds, 2), ("sample", self.sample, 1)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-                raise ParameterError(f"{name} is {value!r}, but must be a whole number of at least {least}")
+        check_whole("folds", self.folds, 2)
+        check_whole("sample", self.sample, 1)
         share = self.held_out
         if share is not None and not (isinstance(share, (int, float, np.number)) and 0 < share < 1):
             raise ParameterError(f"held_out is {share!r}, but must be a share between 0 and 1, or None for folds")
@@ -116,9 +115,11 @@ def n_score_groups(base: Any) -> int:
     return 1 if groups is None else int(groups.max()) + 1
 
 
-def sampled_rows(n_points: int, sample: int, seed: int) -> NDArray[np.intp]:
-    """At most `sample` of the points, at random, in rising order."""
-    return np.sort(np.random.default_rng(seed).permutation(n_points)[:sample])
+def predict_given(base: Any, X: Any, splits: Splits, *, k: int) -> Unseen:
+    """Predictions of a base that was fitted elsewhere and has seen none of these points: of `splits.sample` at most."""
+    rows = np.sort(np.random.default_rng(splits.seed).permutation(n_rows(X))[: splits.sample])
+    found = predict_rows(base, X, rows, k)
+    return Unseen(rows, found, score_groups(base, found.labels))
 
 
 def predict_rows(base: Estimator, X: Any, rows: NDArray[np.intp], k: int) -> Predictions:
