@@ -1,6 +1,6 @@
 """X-GRank with label clusters on yso-finna-en: how many of a text's labels the retrieved clusters hold, and P@k.
 
-    python benchmarks/cluster_recall.py --data FOLDER --encoder FOLDER --out FOLDER      (wants a GPU)
+    python benchmarks/cluster_recall.py --data FOLDER --encoder FOLDER --out FOLDER [--set KEY=VALUE ...]
     python benchmarks/cluster_recall.py --data FOLDER --draw FOLDER [--docs docs]
 
 FOLDER of --data holds train and test .jsonl.xz (`text`, `labels`) and labels.json.xz. The first command trains and
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from text_models import Notes, indicator, metrics_of, names_of, read, without_places
+from text_models import Notes, indicator, label_texts, read, values
 
 from longtail.core import codec
 from longtail.core.run import Run
@@ -37,10 +37,10 @@ def train(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
     ids = sorted({label for row in parts["train"][1] for label in row})
     column = {label: i for i, label in enumerate(ids)}
     texts, labels = parts["train"]
-    model = XGRank(encoder=arguments.encoder, **SETTINGS)
+    own = {"encoder": arguments.encoder, "label_text": label_texts(arguments.data)}
+    model = XGRank(**own | SETTINGS | values(arguments.set))
     started = time.perf_counter()
-    names = names_of(arguments.data, ids)
-    model.fit(texts, indicator(labels, column), label_names=names, run=Run(progress=Notes()))
+    model.fit(texts, indicator(labels, column), label_names=ids, run=Run(progress=Notes()))
     record = {"parameters": codec.encode(model.get_params(deep=False)), "fit_s": time.perf_counter() - started}
     record |= {"epochs": model.history_.epochs, "torch": torch.__version__}
     record["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
@@ -83,8 +83,9 @@ def draw(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
+    from text_scores import metrics_of, without_places
 
-    from longtail import Predictions
+    from longtail import Predictions, PropensityModel
 
     record = without_places(json.loads((arguments.draw / "xgrank.json").read_text()))
     saved = np.load(arguments.draw / "xgrank.npz")
@@ -93,7 +94,8 @@ def draw(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
     where = np.array([column[i] for i in saved["label_ids"].tolist()], np.int32)
     predictions = Predictions(where[saved["labels"]], saved["scores"])
     Y = {part: indicator(labels, column) for part, (_, labels) in parts.items()}
-    metrics = metrics_of(predictions, Y["test"], Y["train"])
+    counts = np.bincount(Y["train"].indices, minlength=len(ids))
+    metrics = metrics_of(predictions, Y["test"], PropensityModel().inverse(counts, Y["train"].shape[0]))
     recall = record["cluster_recall"]
     lines = ["| clusters retrieved | " + " | ".join(recall) + " |", "| --- | " + "---: | " * len(recall)]
     lines.append("| recall of labels, % | " + " | ".join(f"{value:.1f}" for value in recall.values()) + " |")
@@ -119,6 +121,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--encoder")
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="parameters in place of SETTINGS")
     parser.add_argument("--points", type=int, help="only the first so many points of each part")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--draw", type=Path)

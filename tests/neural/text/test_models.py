@@ -18,7 +18,7 @@ import longtail
 from contract.planted import N_LABELS, WORDS_PER_LABEL, planted, word
 from longtail.app.cli import main
 from longtail.core.run import Checkpoint, Run, Silent
-from longtail.errors import ModelError, ParameterError
+from longtail.errors import DataError, ModelError, ParameterError
 from longtail.neural.losses import LOSSES, LabelWeights, Positives
 from longtail.neural.text.aplc_network import AdaptiveClusters
 from longtail.neural.text.clusters import label_clusters, points_of_clusters, token_features
@@ -93,6 +93,36 @@ def test_xgrank_finds_the_labels_in_every_form(changes, tmp_path):
     loaded, before = longtail.load_model(tmp_path / "m").predict(TEST.texts, k=4), model.predict(TEST.texts, k=4)
     np.testing.assert_array_equal(loaded.labels, before.labels)
     np.testing.assert_array_equal(loaded.scores, before.scores)
+
+
+def test_texts_of_labels_may_come_from_a_file(tmp_path):
+    ids, words = [f"C-{i}" for i in range(N_LABELS)], [word(3 * i) for i in range(N_LABELS)]
+    file = tmp_path / "labels.json"
+    file.write_text(json.dumps(dict(zip(ids, words, strict=True))))
+    by_file = xgrank(label_text=str(file), epochs=2).fit(TRAIN.texts, TRAIN.Y, label_names=ids)
+    by_name = xgrank(epochs=2).fit(TRAIN.texts, TRAIN.Y, label_names=words)
+    assert by_file.label_names_ == ids
+    np.testing.assert_array_equal(by_file.network_.head.names, by_name.network_.head.names)
+    by_file.save(tmp_path / "m")
+    expected = by_name.predict(TEST.texts, k=3)
+    file.unlink()  # a saved model needs it no longer
+    for model in (by_file, longtail.load_model(tmp_path / "m")):
+        np.testing.assert_array_equal(model.predict(TEST.texts, k=3).scores, expected.scores)
+
+
+def test_a_file_of_label_texts_that_cannot_be_used_is_refused_before_any_work(tmp_path):
+    file = tmp_path / "labels.json"
+    ids = [f"C-{i}" for i in range(N_LABELS)]
+    with pytest.raises(DataError, match=r"labels\.json.*cannot be read \(No such file"):
+        xgrank(label_text=str(file)).fit(TRAIN.texts, TRAIN.Y, label_names=ids)
+    file.write_text('{"apple": "fruit"}')
+    with pytest.raises(DataError, match=r"labels\.json.*none of the \d+ labels of the data, e\.g\. 'C-0'"):
+        xgrank(label_text=str(file)).fit(TRAIN.texts, TRAIN.Y, label_names=ids)
+    with pytest.raises(ParameterError, match="fit was given no label_names to look up"):
+        xgrank(label_text=str(file)).fit(TRAIN.texts, TRAIN.Y)
+    for wrong in ("", 3, None):
+        with pytest.raises(ParameterError, match=r"label_text is .* must be true, false or a file"):
+            xgrank(label_text=wrong).fit(TRAIN.texts, TRAIN.Y, label_names=ids)
 
 
 @pytest.mark.parametrize("above", [4, 2])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ from scipy import sparse
 
 from longtail.core.estimator import check_choice, check_whole
 from longtail.core.state import State
+from longtail.data.labels import read_label_table
+from longtail.errors import DataError, ParameterError
 from longtail.neural import losses
 from longtail.neural.losses import LabelWeights
 from longtail.neural.snapshot import from_array, to_array
@@ -19,6 +23,7 @@ from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.encoder_model import EncoderModel
 from longtail.neural.text.label_head import LabelHead, log_odds, name_table
 from longtail.neural.text.network import ScoringNetwork, TextNetwork
+from longtail.neural.text.tokeniser import EncoderTokeniser
 from longtail.neural.text.tokens import Tokens
 from longtail.neural.text.xgrank_network import ClusterNetwork, FlatNetwork
 
@@ -33,7 +38,8 @@ class XGRank(EncoderModel):
     encoder: a folder or a hub name of a Hugging Face encoder. length: tokens of a text that are read. pooling: "cls",
     or "mean" for sentence encoders, over the last `layers` layers. dropout: of the document's vector.
     loss: "grank" (log(1 + sum exp(negatives) sum exp(-positives)), eq. 4) or "bce".
-    label_text: where `fit` is given label names, their words take part in the labels' vectors.
+    label_text: the words of labels take part in their vectors. True: those of the label names, where `fit` is given
+    any; a file of JSON, plain or compressed, for names that are ids: `{name: text}` or `{name: {"label": text}}`.
     cluster_size, n_retrieved, label_width: labels of a cluster, clusters whose labels are ranked, width of a label's
     own vector; with clusters only.
     weighting: None, "pw", "pw-cb", "unbiased" (with "bce") or an object of `longtail.objectives`.
@@ -56,7 +62,7 @@ class XGRank(EncoderModel):
         dropout: float = 0.5,
         loss: str = "grank",
         weighting: Any = None,
-        label_text: bool = True,
+        label_text: bool | str = True,
         clusters_above: int = 50_000,
         cluster_size: int = 32,
         n_retrieved: int = 60,
@@ -114,17 +120,39 @@ class XGRank(EncoderModel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("loss", self.loss, ("grank", "bce"))
-        check_choice("label_text", self.label_text, (True, False))
+        if not isinstance(self.label_text, bool) and not (isinstance(self.label_text, str) and self.label_text):
+            raise ParameterError(f"label_text is {self.label_text!r}, but must be true, false or a file of label texts")
         for name in ("cluster_size", "n_retrieved", "label_width"):
             check_whole(name, getattr(self, name), 1)
         check_whole("clusters_above", self.clusters_above, 0)
+
+    def _new_tokeniser(self, texts: Sequence[str]) -> EncoderTokeniser:
+        self._label_texts = self._texts_of_labels()  # first: what is wrong with them is said before any work
+        return super()._new_tokeniser(texts)
+
+    def _texts_of_labels(self) -> list[str] | None:
+        names = self.label_names_
+        if isinstance(self.label_text, bool):
+            return names if self.label_text else None
+        if names is None:
+            raise ParameterError(
+                f"label_text is a file ({self.label_text}), but fit was given no label_names to look up"
+            )
+        text_of = read_label_table(Path(self.label_text).expanduser()).names
+        if not any(name in text_of for name in names):
+            raise DataError(
+                f"has none of the {len(names)} labels of the data, e.g. {names[0]!r}; it must map label names to texts",
+                path=self.label_text,
+            )
+        return [text_of.get(name, name) for name in names]
 
     def _new_network(
         self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device
     ) -> ScoringNetwork:
         encoder = self._take_encoder()
-        named = self.label_text and self.label_names_ is not None
-        names = name_table(self.tokeniser_.name_tokens(self.label_names_)) if named else None
+        texts = self._label_texts
+        del self._label_texts
+        names = None if texts is None else name_table(self.tokeniser_.name_tokens(texts))
         prior = log_odds(np.bincount(Y.indices, minlength=Y.shape[1]), Y.shape[0])
         if Y.shape[1] <= self.clusters_above:
             flat = self._flat(encoder, prior, names)
