@@ -81,9 +81,20 @@ def test_an_ensemble_is_a_list_of_bases():
     model = build_estimator("ensemble", base="dismec, taug/parabel", weighting="pw-cb", settings=settings, threads=2)
     assert [type(part).__name__ for part in model.models] == ["DiSMEC", "Taug"]
     assert (model.models[0].C, model.models[0].n_jobs, model.models[1].base.n_trees) == (0.5, 2, 1)
-    assert model.models[0].weighting == "pw-cb"
+    assert [model.models[0].weighting, model.models[1].base.weighting] == ["pw-cb", "pw-cb"]
     with pytest.raises(ParameterError, match=r"models\.2\.C"):
         build_estimator("ensemble", base="dismec,bonsai", settings={"models.2.C": 1})
+
+
+def test_beside_a_model_that_reads_texts_the_others_read_their_features():
+    settings = {"models.0.epochs": 2, "models.1.model.C": 2, "models.1.features.min_df": 5}
+    model = build_estimator("ensemble", text=True, base="xgrank,dismec", weighting="pw-cb", settings=settings)
+    text_model, pipeline = model.models
+    assert model.input_kind == "text"
+    assert (text_model.epochs, text_model.weighting) == (2, "pw-cb")
+    assert (pipeline.model.C, pipeline.features.min_df, pipeline.model.weighting) == (2, 5, "pw-cb")
+    nested = build_estimator("propensityrerank", text=True, base="ensemble/dismec,xgrank")
+    assert nested.input_kind == "text"
 
 
 def test_a_wrapper_of_features_goes_behind_the_features_of_texts():

@@ -35,7 +35,8 @@ def build_estimator(
 
     text: the data are texts, so a feature model is put behind `TextFeatures`; its settings begin with `features.`.
     base: the model that a wrapper wraps, e.g. `bonsai`; `taug/bonsai` for a wrapper around another, `dismec,bonsai` for
-    an ensemble. settings: parameters by dotted name, e.g. `{"C": 0.5, "features.min_df": 2}`.
+    an ensemble; beside a model that reads texts, models of features are put behind `TextFeatures`.
+    settings: parameters by dotted name, e.g. `{"C": 0.5, "features.min_df": 2}`.
     threads and seed reach every part that has `n_jobs` or `random_state`.
     """
     model = _wrapped(registry.estimator_class(name)(), name, base)
@@ -62,7 +63,7 @@ def _wrapped(model: Any, name: str, base: str | None) -> Estimator:
     elif slot is None:
         raise ParameterError(f"{name} wraps no other model, so the base {base!r} cannot be used")
     elif slot == "models":
-        model.set_params(models=[_named(part) for part in base.split(",")])
+        model.set_params(models=_of_one_kind([_named(part) for part in base.split(",")]))
     else:
         model.set_params(**{slot: _named(base)})
     wrapped: Estimator = model
@@ -72,6 +73,16 @@ def _wrapped(model: Any, name: str, base: str | None) -> Estimator:
 def _named(text: str) -> Estimator:
     name, slash, inner = text.strip().partition("/")
     return _wrapped(registry.estimator_class(name)(), name, inner if slash else None)
+
+
+def _of_one_kind(models: list[Estimator]) -> list[Estimator]:
+    """Where one of them reads texts, the others read texts, too: by their features."""
+    if all(model.input_kind == "features" for model in models):
+        return models
+    return [
+        TextPipeline(model=model, features=TextFeatures()) if model.input_kind == "features" else model
+        for model in models
+    ]
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
@@ -116,11 +127,11 @@ def parse_propensity(value: str | Sequence[float]) -> PropensityModel:
 
 def _weighting_parameters(model: Estimator, name: str) -> list[str]:
     """The outermost parameters that take a weighting: one, or one for each model of an ensemble."""
-    found = [key for key in model.get_params() if key.split("__")[-1] == "weighting"]
-    if not found:
+    owners = [key.removesuffix("weighting") for key in model.get_params() if key.split("__")[-1] == "weighting"]
+    if not owners:
         raise ParameterError(f"{name} trains no loss, so a weighting cannot be used with it")
-    depth = min(key.count("__") for key in found)
-    return [key for key in found if key.count("__") == depth]
+    outermost = [owner for owner in owners if not any(owner != o and owner.startswith(o) for o in owners)]
+    return [f"{owner}weighting" for owner in outermost]
 
 
 def _settable(model: Estimator, prefix: str) -> list[str]:
