@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+if TYPE_CHECKING:  # NumPy comes with it, and `--help` needs none
+    from longtail.core.run import Progress
+
 messages = Console(stderr=True, highlight=False)
+_LINE_SECONDS = 30.0
 
 
 def say(text: str) -> None:
@@ -67,8 +72,13 @@ def readable(value: Any) -> str:
     return str(value)
 
 
-class Bars:
-    """A core.run.Progress on the terminal: one bar a task, with the time left; nothing where stderr is no terminal."""
+def progress() -> Progress:
+    """Bars on a terminal, lines in a file or a pipe."""
+    return _Bars() if messages.is_terminal else _Lines()
+
+
+class _Bars:
+    """One bar a task, with the time left."""
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -76,7 +86,6 @@ class Bars:
         self._bars = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left:"),
             TimeRemainingColumn(), TextColumn("{task.fields[note]}"), console=messages, transient=True,
-            disable=not messages.is_terminal,
         )  # fmt: skip
 
     def start(self, task: str, total: int) -> None:
@@ -93,6 +102,38 @@ class Bars:
         self._bars.stop()
         for task in self._bars.task_ids:
             self._bars.remove_task(task)
+
+
+class _Lines:
+    """A line every half minute; short tasks say nothing. From the second line on with the time left, at the pace since
+    the line before: what a resumed run found done took no time."""
+
+    def start(self, task: str, total: int) -> None:
+        self._task, self._total, self._done, self._note = task, total, 0, ""
+        self._shown_at, self._shown_done = time.monotonic(), -1
+
+    def advance(self, amount: int = 1) -> None:
+        self._done += amount
+        seconds = time.monotonic() - self._shown_at
+        if seconds < _LINE_SECONDS:
+            return
+        line = f"{self._task}: {self._done:,} of {self._total:,}"
+        if self._shown_done >= 0:
+            left = seconds / max(self._done - self._shown_done, 1) * (self._total - self._done)
+            line += f", about {_duration(left)} left"
+        say(line + (f"; {self._note}" if self._note else ""))
+        self._shown_at, self._shown_done = time.monotonic(), self._done
+
+    def note(self, text: str) -> None:
+        self._note = text
+
+    def finish(self) -> None: ...
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 @contextmanager

@@ -121,7 +121,7 @@ def compile_kernels(task: Task) -> None:
 
 def contest(task: Task, name: str, weighting: str | None, threads: int | None) -> dict[str, float]:
     """Train one model; the numbers of its row."""
-    from longtail.app.console import Bars
+    from longtail.app.console import progress
     from longtail.bench.build import build_estimator
     from longtail.bench.scoring import KS, predict_in_chunks, score_predictions
     from longtail.core.run import Run
@@ -129,7 +129,7 @@ def contest(task: Task, name: str, weighting: str | None, threads: int | None) -
 
     model = build_estimator(name, weighting=weighting, threads=threads)
     started = time.perf_counter()
-    model.fit(task.X, task.Y, run=Run(Bars()))
+    model.fit(task.X, task.Y, run=Run(progress()))
     seconds = time.perf_counter() - started
     predictions = predict_in_chunks(model, task.X_test, min(KS[-1], task.n_labels))
     scores = score_predictions(

@@ -66,7 +66,7 @@ Loaded = tuple[Any, Any, Any, int | None]
 
 
 def _from_model(path: Path, data: Path, train: Path | None, fields: dict[str, Any], exponent: float | None) -> Loaded:
-    from longtail.app.console import Bars
+    from longtail.app.console import progress
     from longtail.bench.scoring import KS, conform, predict_in_chunks
 
     model = options.load(path, exponent)
@@ -75,7 +75,7 @@ def _from_model(path: Path, data: Path, train: Path | None, fields: dict[str, An
     if train is not None:
         training = options.read(train, label_names=dataset.label_names, **fields)
         counts, n_points = training.label_counts, training.n_points
-    predictions = predict_in_chunks(model, conform(dataset, model), min(KS[-1], model.n_labels_), Bars())
+    predictions = predict_in_chunks(model, conform(dataset, model), min(KS[-1], model.n_labels_), progress())
     return predictions, dataset.Y, counts, n_points
 
 

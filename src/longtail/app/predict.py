@@ -21,7 +21,7 @@ def predict(
     text_field: options.TextField = "text",
 ) -> None:
     """Predict the k best labels of every point and write them to a file."""
-    from longtail.app.console import Bars, say
+    from longtail.app.console import progress, say
     from longtail.bench.scoring import conform, predict_in_chunks
     from longtail.core.inputs import check_k
     from longtail.data import write_predictions
@@ -30,7 +30,7 @@ def predict(
     loaded = options.load(model, exponent)
     check_k(k, loaded.n_labels_)
     dataset = options.read(data, text_field=text_field, labels_field=None)  # points to be labelled have none
-    predictions = predict_in_chunks(loaded, conform(dataset, loaded), k, Bars())
+    predictions = predict_in_chunks(loaded, conform(dataset, loaded), k, progress())
     write_predictions(predictions, out, label_names=loaded.label_names_, overwrite=overwrite)
     say(f"wrote {len(predictions):,} x {k} predictions to {out}")
 

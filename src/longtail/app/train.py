@@ -61,7 +61,7 @@ def train(
 
 
 def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, overwrite: bool) -> None:
-    from longtail.app.console import Bars, say
+    from longtail.app.console import progress, say
     from longtail.core.run import Checkpoint, Run, Silent, helps_another_process
     from longtail.errors import TrainingError
 
@@ -71,7 +71,7 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
     started = time.perf_counter()
     try:
         inputs = dataset.texts if estimator.input_kind == "text" else dataset.X
-        run = Run(Bars() if first else Silent(), checkpoint)
+        run = Run(progress() if first else Silent(), checkpoint)
         estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=run)
         if first:
             estimator.save(out, overwrite=overwrite)
