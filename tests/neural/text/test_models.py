@@ -22,8 +22,10 @@ from longtail.errors import DataError, ModelError, ParameterError
 from longtail.neural.losses import LOSSES, LabelWeights, Positives
 from longtail.neural.text.aplc_network import AdaptiveClusters
 from longtail.neural.text.clusters import label_clusters, points_of_clusters, token_features
-from longtail.neural.text.label_head import LabelHead
+from longtail.neural.text.encoder import TextEncoder
+from longtail.neural.text.label_head import LabelHead, encoded
 from longtail.neural.text.quantise import Int8Linear, quantised
+from longtail.neural.text.tokeniser import EncoderTokeniser
 from longtail.neural.text.tokens import Tokens
 from neural.text.tiny import planted_encoder, write_encoder, write_tokenizer
 
@@ -85,7 +87,13 @@ def test_parameters_of_the_network_that_were_changed_after_fit_are_not_saved(mod
 # --- what they learn -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("changes", [{"loss": "bce"}, {"pooling": "cls"}, CLUSTERED, CLUSTERED | {"loss": "bce"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"loss": "bce"}, {"pooling": "cls"}, {"label_features": "encoder"},
+        CLUSTERED, CLUSTERED | {"loss": "bce"}, CLUSTERED | {"label_features": "encoder"},
+    ],
+)  # fmt: skip
 def test_xgrank_finds_the_labels_in_every_form(changes, tmp_path):
     model = xgrank(**changes).fit(TRAIN.texts, TRAIN.Y, label_names=[f"w{3 * i:02d}" for i in range(N_LABELS)])
     assert share_found(model) >= 0.95
@@ -212,6 +220,25 @@ def test_candidate_scores_are_those_of_all_labels():
     of_names = torch.stack([(words[0] + words[2]) / 2, words[1], torch.zeros(5)])
     expected = head.map(h) @ head.identity.T + head.name_map(h) @ of_names.T
     torch.testing.assert_close(every, expected)
+
+
+def test_the_encoder_compares_texts_of_labels_with_its_last_layer():
+    encoder = TextEncoder.load(planted_encoder(), pooling="mean", layers=2)
+    tokeniser = EncoderTokeniser.load(planted_encoder(), 32)
+    texts = [word(3), f"{word(4)} {word(5)} {word(6)}", word(3)]
+    vectors = encoded(encoder, tokeniser.tokens(texts), tokeniser.pad, torch.device("cpu"))
+    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(3))
+    torch.testing.assert_close(vectors[0], vectors[2])
+    with torch.no_grad():
+        alone = encoder.eval()(torch.tensor([tokeniser.pieces(texts[1])[0]]), None)[0]
+    torch.testing.assert_close(vectors[1], torch.nn.functional.normalize(alone[-vectors.shape[1] :], dim=0))
+    head = LabelHead(encoder.width, torch.tensor([1.0, 2.0, 3.0]), text_vectors=vectors)
+    head.identity.data.zero_()
+    h = torch.randn(2, encoder.width)
+    every = head(h, encoder.word_vectors)
+    torch.testing.assert_close(every, h[:, -vectors.shape[1] :] @ vectors.T + torch.tensor([1.0, 2.0, 3.0]))
+    candidates = torch.tensor([[2, 0], [1, 1]])
+    torch.testing.assert_close(head(h, encoder.word_vectors, candidates), every.gather(1, candidates))
 
 
 def test_adaptive_clusters_give_the_loss_of_their_definition():

@@ -9,26 +9,33 @@ from numpy.typing import NDArray
 from torch import nn
 
 from longtail.errors import TrainingError
+from longtail.neural.batches import to_device
+from longtail.neural.text.batches import by_length
+from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.tokens import Tokens
 
 Tensor = torch.Tensor
 _NAME_TOKENS = 16  # of a label's name that are looked at
+_TEXTS_AT_ONCE = 256  # of labels that the encoder reads
 
 
 class LabelHead(nn.Module):
-    """Scores `h . v_l + (P h) . t_l + b_l`: v_l is the label's identity, t_l the mean of the encoder's word vectors of
-    its name (X-GRank, section III-E: the two concatenated, so that P brings h to the width of the second).
+    """Scores `h . v_l + (P h) . t_l + b_l`: v_l is the label's identity, t_l comes from the words of its name (X-GRank,
+    section III-E: the two concatenated, so that P brings h to the width of the second).
 
-    width: of h. label_width: of v_l; None takes the width of h, and h needs no map to it. names: (labels, tokens) ids
-    of the names, -1 pads, or None. prior: (labels,) the score of each label before anything is known. sparse: gradients
-    of v_l are sparse, for many labels of which a step sees few.
+    width: of h. label_width: of v_l; None takes the width of h, and h needs no map to it. prior: (labels,) the score of
+    each label before anything is known. names: (labels, tokens) ids of the names, -1 pads; t_l is then the mean of the
+    encoder's word vectors (`name_width` wide), which learn along. text_vectors: (labels, d) t_l as `encoded` gives it,
+    fixed; P begins by comparing it with the encoder's last layer, the last d numbers of h. sparse: gradients of v_l are
+    sparse, for many labels of which a step sees few.
     """
 
     names: Tensor | None
+    text_vectors: Tensor | None
 
     def __init__(
         self, width: int, prior: Tensor, *, label_width: int | None = None, names: Tensor | None = None,
-        name_width: int = 0, sparse: bool = False,
+        name_width: int = 0, text_vectors: Tensor | None = None, sparse: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         n_labels, own = prior.shape[0], label_width or width
@@ -41,27 +48,39 @@ class LabelHead(nn.Module):
                 "have; leave rare labels out, set a smaller label_width, or train where there is more memory"
             ) from error
         self.map = nn.Linear(width, own) if label_width else nn.Identity()
-        self.name_map = nn.Linear(width, name_width) if names is not None else None
+        self.name_map: nn.Linear | None = None
+        if text_vectors is not None:
+            self.name_map = _last_of(width, text_vectors.shape[1])
+        elif names is not None:
+            self.name_map = nn.Linear(width, name_width)
         self.register_buffer("names", names, persistent=False)
+        self.register_buffer("text_vectors", text_vectors, persistent=False)
         self.sparse = sparse
 
     def forward(self, h: Tensor, word_vectors: Tensor, labels: Tensor | None = None) -> Tensor:
         """(n, labels) of all labels, or (n, C) of the candidates `labels` (n, C) of each point."""
         if labels is None:
-            return self._scores(h, self.identity, self.bias, word_vectors, self.names)
+            return self._scores(h, self.identity, self.bias, self._texts(word_vectors))
         # Points share candidates: each label is looked up once, and not for every point that asks for it.
         distinct, place = torch.unique(labels, return_inverse=True)
         identity = F.embedding(distinct, self.identity, sparse=self.sparse)
-        names = None if self.names is None else self.names[distinct]
-        return self._scores(h, identity, self.bias[distinct], word_vectors, names).gather(1, place)
+        return self._scores(h, identity, self.bias[distinct], self._texts(word_vectors, distinct)).gather(1, place)
 
-    def _scores(self, h: Tensor, identity: Tensor, bias: Tensor, word_vectors: Tensor, names: Tensor | None) -> Tensor:
+    def _scores(self, h: Tensor, identity: Tensor, bias: Tensor, texts: Tensor | None) -> Tensor:
         scores: Tensor = F.linear(self.map(h), identity, bias)
         if self.name_map is None:
             return scores
-        assert names is not None
-        of_names: Tensor = self.name_map(h) @ _of_names(word_vectors, names).T
-        return scores + of_names
+        assert texts is not None
+        of_texts: Tensor = self.name_map(h) @ texts.T
+        return scores + of_texts
+
+    def _texts(self, word_vectors: Tensor, labels: Tensor | None = None) -> Tensor | None:
+        """t_l of all labels, or of these."""
+        if self.text_vectors is not None:
+            return self.text_vectors if labels is None else self.text_vectors[labels]
+        if self.names is not None:
+            return _of_names(word_vectors, self.names if labels is None else self.names[labels])
+        return None
 
     def sparse_parameters(self) -> list[nn.Parameter]:
         return [self.identity] if self.sparse else []
@@ -71,6 +90,29 @@ def _of_names(word_vectors: Tensor, names: Tensor) -> Tensor:
     """t_l, (labels, d); a label without any known word has 0."""
     shares = (names >= 0) / (names >= 0).sum(1, keepdim=True).clamp(min=1)
     return F.embedding_bag(names.clamp(min=0), word_vectors, per_sample_weights=shares, mode="sum")
+
+
+def _last_of(width: int, d: int) -> nn.Linear:
+    """A map that begins as the last d numbers of its input."""
+    made = nn.Linear(width, d)
+    with torch.no_grad():
+        made.weight.copy_(torch.eye(width)[-d:])
+        made.bias.zero_()
+    return made
+
+
+def encoded(encoder: TextEncoder, tokens: Tokens, pad: int, device: torch.device) -> Tensor:
+    """(labels, d): what the encoder makes of the texts of labels, its last layer pooled, of length 1."""
+    training = encoder.training
+    encoder.to(device).eval()
+    d = encoder.width // encoder.layers
+    found = torch.empty(len(tokens), d)
+    with torch.no_grad():
+        for rows, batch in by_length(tokens, _TEXTS_AT_ONCE, pad):
+            own = to_device(batch, device)
+            found[rows] = F.normalize(encoder(own["tokens"], own.get("mask"))[:, -d:]).cpu()
+    encoder.train(training)
+    return found
 
 
 def name_table(tokens: Tokens) -> Tensor:

@@ -21,11 +21,13 @@ from longtail.neural.snapshot import from_array, to_array
 from longtail.neural.text.clusters import label_clusters, points_of_clusters, token_features
 from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.encoder_model import EncoderModel
-from longtail.neural.text.label_head import LabelHead, log_odds, name_table
+from longtail.neural.text.label_head import LabelHead, encoded, log_odds, name_table
 from longtail.neural.text.network import ScoringNetwork, TextNetwork
 from longtail.neural.text.tokeniser import EncoderTokeniser
 from longtail.neural.text.tokens import Tokens
 from longtail.neural.text.xgrank_network import ClusterNetwork, FlatNetwork
+
+_FEATURES = ("names", "text_vectors")  # of labels, as `LabelHead` takes them
 
 
 class XGRank(EncoderModel):
@@ -40,6 +42,8 @@ class XGRank(EncoderModel):
     loss: "grank" (log(1 + sum exp(negatives) sum exp(-positives)), eq. 4) or "bce".
     label_text: the words of labels take part in their vectors. True: those of the label names, where `fit` is given
     any; a file of JSON, plain or compressed, for names that are ids: `{name: text}` or `{name: {"label": text}}`.
+    label_features: what becomes of these words: "words", the mean of the encoder's word vectors, as in the paper, or
+    "encoder", what the encoder made of the whole text before training.
     cluster_size, n_retrieved, label_width: labels of a cluster, clusters whose labels are ranked, width of a label's
     own vector; with clusters only.
     weighting: None, "pw", "pw-cb", "unbiased" (with "bce") or an object of `longtail.objectives`.
@@ -63,6 +67,7 @@ class XGRank(EncoderModel):
         loss: str = "grank",
         weighting: Any = None,
         label_text: bool | str = True,
+        label_features: str = "words",
         clusters_above: int = 50_000,
         cluster_size: int = 32,
         n_retrieved: int = 60,
@@ -94,6 +99,7 @@ class XGRank(EncoderModel):
         self.loss = loss
         self.weighting = weighting
         self.label_text = label_text
+        self.label_features = label_features
         self.clusters_above = clusters_above
         self.cluster_size = cluster_size
         self.n_retrieved = n_retrieved
@@ -122,6 +128,7 @@ class XGRank(EncoderModel):
         check_choice("loss", self.loss, ("grank", "bce"))
         if not isinstance(self.label_text, bool) and not (isinstance(self.label_text, str) and self.label_text):
             raise ParameterError(f"label_text is {self.label_text!r}, but must be true, false or a file of label texts")
+        check_choice("label_features", self.label_features, ("words", "encoder"))
         for name in ("cluster_size", "n_retrieved", "label_width"):
             check_whole(name, getattr(self, name), 1)
         check_whole("clusters_above", self.clusters_above, 0)
@@ -150,18 +157,16 @@ class XGRank(EncoderModel):
         self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device
     ) -> ScoringNetwork:
         encoder = self._take_encoder()
-        texts = self._label_texts
-        del self._label_texts
-        names = None if texts is None else name_table(self.tokeniser_.name_tokens(texts))
+        features = self._features_of_labels(encoder, device)
         prior = log_odds(np.bincount(Y.indices, minlength=Y.shape[1]), Y.shape[0])
         if Y.shape[1] <= self.clusters_above:
-            flat = self._flat(encoder, prior, names)
+            flat = self._flat(encoder, prior, features)
             flat.objective = self._objective(Y, device)
             return flat
         members = label_clusters(token_features(tokens)[learning], Y, self.cluster_size, seed=self.random_state)
         of_clusters = points_of_clusters(Y, members)
         counts = np.bincount(of_clusters.indices, minlength=of_clusters.shape[1])
-        network = self._clustered(encoder, log_odds(counts, Y.shape[0]), prior, names, members)
+        network = self._clustered(encoder, log_odds(counts, Y.shape[0]), prior, features, members)
         network.loss = losses.LOSSES[self.loss]
         network.weights = (
             LabelWeights(self.weighting, counts, Y.shape[0], device),
@@ -170,19 +175,29 @@ class XGRank(EncoderModel):
         network.n_steps = self.epochs * -(-learning.size // self.batch_size)
         return network
 
-    def _flat(self, encoder: TextEncoder, prior: torch.Tensor, names: torch.Tensor | None) -> FlatNetwork:
-        head = LabelHead(encoder.width, prior, names=names, name_width=encoder.word_vectors.shape[1])
+    def _features_of_labels(self, encoder: TextEncoder, device: torch.device) -> dict[str, Any]:
+        """What `LabelHead` is to know of the labels' texts."""
+        texts = self._label_texts
+        del self._label_texts
+        if texts is None:
+            return {}
+        if self.label_features == "words":
+            return {"names": name_table(self.tokeniser_.name_tokens(texts))}
+        return {"text_vectors": encoded(encoder, self.tokeniser_.tokens(texts), self.tokeniser_.pad, device)}
+
+    def _flat(self, encoder: TextEncoder, prior: torch.Tensor, features: dict[str, Any]) -> FlatNetwork:
+        head = LabelHead(encoder.width, prior, name_width=encoder.word_vectors.shape[1], **features)
         return FlatNetwork(
             encoder, head, pad=self.tokeniser_.pad, dropout=self.dropout, head_learning_rate=self.head_learning_rate
         )
 
     def _clustered(
-        self, encoder: TextEncoder, cluster_prior: torch.Tensor, prior: torch.Tensor, names: torch.Tensor | None,
-        members: torch.Tensor,
+        self, encoder: TextEncoder, cluster_prior: torch.Tensor, prior: torch.Tensor,
+        features: dict[str, Any], members: torch.Tensor,
     ) -> ClusterNetwork:  # fmt: skip
         head = LabelHead(
-            encoder.width, prior, label_width=self.label_width, names=names,
-            name_width=encoder.word_vectors.shape[1], sparse=True,
+            encoder.width, prior, label_width=self.label_width, name_width=encoder.word_vectors.shape[1], sparse=True,
+            **features,
         )  # fmt: skip
         return ClusterNetwork(
             encoder, LabelHead(encoder.width, cluster_prior), head, members, n_retrieved=self.n_retrieved,
@@ -198,15 +213,16 @@ class XGRank(EncoderModel):
     def _network_state(self) -> State:
         network: Any = self.network_
         state = super()._network_state()
-        if network.head.names is not None:
-            state.arrays["names"] = to_array(network.head.names)
+        for name in _FEATURES:
+            if getattr(network.head, name) is not None:
+                state.arrays[name] = to_array(getattr(network.head, name))
         if isinstance(network, ClusterNetwork):
             state.arrays["members"] = to_array(network.members)
         return state
 
     def _empty_network(self, encoder: TextEncoder, heads: dict[str, torch.Tensor], state: State) -> TextNetwork:
-        names = from_array(state.arrays["names"]) if "names" in state.arrays else None
+        features = {name: from_array(state.arrays[name]) for name in _FEATURES if name in state.arrays}
         if "members" not in state.arrays:
-            return self._flat(encoder, heads["head.bias"], names)
+            return self._flat(encoder, heads["head.bias"], features)
         members = from_array(state.arrays["members"])
-        return self._clustered(encoder, heads["clusters.bias"], heads["head.bias"], names, members)
+        return self._clustered(encoder, heads["clusters.bias"], heads["head.bias"], features, members)
