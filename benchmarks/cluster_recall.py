@@ -5,7 +5,7 @@
 
 FOLDER of --data holds train and test .jsonl.xz (`text`, `labels`) and labels.json.xz. The first command trains and
 writes xgrank.npz (predictions) and xgrank.json (recall@k of the cluster stage, times); the second computes the metrics
-and writes results/benchmarks/cluster-recall.json and images/cluster_recall.png (the form of X-GRank's figure 3).
+and writes results/benchmarks/cluster-recall-yso-finna-en.json and images/cluster_recall.png (X-GRank's figure 3).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ K = 20
 RETRIEVED = (1, 2, 3, 5, 10, 20, 30, 40, 60, 100)
 SETTINGS: dict[str, Any] = {
     "length": 64, "batch_size": 512, "epochs": 6, "learning_rate": 3e-4, "head_learning_rate": 3e-3, "dropout": 0.2,
-    "clusters_above": 0, "cluster_size": 32, "n_retrieved": 40, "token_cache": None,
+    "clusters_above": 0, "cluster_size": 32, "n_retrieved": 40,
 }  # fmt: skip
 
 
@@ -57,7 +57,8 @@ def train(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
 
 
 def cluster_recall(model: Any, texts: list[str], Y: Any) -> dict[int, float]:
-    """For each k: the mean over texts of the share of their labels that the k best clusters hold, in percent."""
+    """For each k: the mean over texts of the share of their labels (those that training knows) that the k best clusters
+    hold, in percent."""
     from longtail.neural.batches import to_device
     from longtail.neural.placement import place
     from longtail.neural.text.batches import by_length
@@ -83,16 +84,15 @@ def draw(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
-    from text_scores import metrics_of, without_places
+    from text_scores import metrics_of, renumbered, without_places
 
-    from longtail import Predictions, PropensityModel
+    from longtail import PropensityModel
 
     record = without_places(json.loads((arguments.draw / "xgrank.json").read_text()))
     saved = np.load(arguments.draw / "xgrank.npz")
     ids = sorted({label for _, labels in parts.values() for row in labels for label in row})
     column = {label: i for i, label in enumerate(ids)}
-    where = np.array([column[i] for i in saved["label_ids"].tolist()], np.int32)
-    predictions = Predictions(where[saved["labels"]], saved["scores"])
+    predictions = renumbered(saved, column)
     Y = {part: indicator(labels, column) for part, (_, labels) in parts.items()}
     counts = np.bincount(Y["train"].indices, minlength=len(ids))
     metrics = metrics_of(predictions, Y["test"], PropensityModel().inverse(counts, Y["train"].shape[0]))
@@ -101,8 +101,11 @@ def draw(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
     lines.append("| recall of labels, % | " + " | ".join(f"{value:.1f}" for value in recall.values()) + " |")
     lines += ["", "| " + " | ".join(metrics) + " | fit s |", "|" + " ---: |" * (len(metrics) + 1)]
     lines.append("| " + " | ".join(f"{value:.2f}" for value in metrics.values()) + f" | {record['fit_s']:.0f} |")
+    usual = SETTINGS | {"precision": "auto", "device": "auto"}
+    changed = [f"{name}={record['parameters'][name]}" for name in usual if record["parameters"][name] != usual[name]]
+    command = "python benchmarks/cluster_recall.py --data FOLDER --encoder FOLDER --out FOLDER"
     published = {
-        "command": "python benchmarks/cluster_recall.py --data FOLDER --encoder FOLDER --out FOLDER",
+        "command": f"{command} --set {' '.join(changed)}" if changed else command,
         "machine": f"{record['device']}, torch {record['torch']}", "table": "\n".join(lines), "metrics": metrics,
     }  # fmt: skip
     file = arguments.docs / "results" / "benchmarks" / "cluster-recall-yso-finna-en.json"

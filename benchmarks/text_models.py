@@ -61,7 +61,11 @@ def read(file: Path) -> tuple[list[str], list[list[str]]]:
 
 def label_texts(folder: Path) -> str:
     """The file of label texts in a folder of data."""
-    return str(next(folder / name for name in ("names.json", "labels.json.xz") if (folder / name).is_file()))
+    places = [folder / name for name in ("names.json", "labels.json.xz")]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise SystemExit(f"{folder} has neither names.json nor labels.json.xz")
+    return str(found)
 
 
 def indicator(labels: list[list[str]], column: dict[str, int]) -> sparse.csr_matrix:
@@ -99,14 +103,25 @@ def linear(recipe: Recipe, data: dict[str, Any], arguments: argparse.Namespace) 
     """Predictions of a model on features of the texts, in the same form."""
     from longtail import TextPipeline
 
-    model = TextPipeline(model=recipe.estimator(), features=text_features(recipe.features))
+    model = TextPipeline(model=build(recipe, arguments), features=text_features(recipe.features))
     model.fit(*data["train"])
+    predict(model, f"{recipe.path.stem}{arguments.suffix}", data, arguments.out)
+
+
+def predict(model: Any, name: str, data: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Write the predictions of the dev and test points; seconds and P@k of each part."""
     arrays: dict[str, Any] = {"label_ids": np.array(data["ids"])}
+    measured: dict[str, Any] = {}
     for part in ("dev", "test"):
+        model.predict(data[part][0][:64], k=K)  # whatever is made once at first use
+        started = time.perf_counter()
         found = model.predict(data[part][0], k=K)
+        measured[f"predict_{part}_s"] = _since(started)
         arrays |= {f"{part}_labels": found.labels, f"{part}_scores": found.scores}
-        print(recipe.title, part, [precision(found.labels, data[part][1], k) for k in (1, 3, 5)], flush=True)
-    np.savez_compressed(arguments.out / f"{recipe.path.stem}.npz", **arrays)
+        measured[f"{part}_P"] = [precision(found.labels, data[part][1], k) for k in (1, 3, 5)]
+    np.savez_compressed(out / f"{name}.npz", **arrays)
+    print(name, measured, flush=True)
+    return measured
 
 
 def floating_operations(model: Any, lengths: np.ndarray) -> float | None:
@@ -137,30 +152,22 @@ def measure(recipe: Recipe, data: dict[str, Any], arguments: argparse.Namespace)
     record |= {
         "epoch_s": seconds, "train_points_per_s": lengths.size / seconds,
         "train_tokens_per_s": float(lengths.sum()) / seconds, "epochs": model.history_.epochs,
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor(),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
         "torch": torch.__version__,
     }  # fmt: skip
     operations = floating_operations(model, lengths)
     peak = next((peak for start, peak in BF16_PEAK.items() if record["device"].startswith(start)), None)
     if operations and peak:
         record["share_of_bf16_peak"] = operations / seconds / peak
-    arrays: dict[str, Any] = {"label_ids": np.array(data["ids"])}
-    for part in ("dev", "test"):
-        model.predict(data[part][0][:64], k=K)  # whatever is made once at first use
-        started = time.perf_counter()
-        found = model.predict(data[part][0], k=K)
-        record[f"predict_{part}_s"] = _since(started)
-        arrays |= {f"{part}_labels": found.labels, f"{part}_scores": found.scores}
-        record[f"{part}_P"] = [precision(found.labels, data[part][1], k) for k in (1, 3, 5)]
+    record |= predict(model, name, data, arguments.out)
     started = time.perf_counter()
     for text in data["test"][0][:50]:
         model.predict([text], k=K)
     record["predict_one_ms"] = 1000 * _since(started) / 50
     if arguments.cpu_points:
         record["one_cpu_thread"] = on_one_thread(model, data["dev"], arguments.cpu_points)
-    np.savez_compressed(arguments.out / f"{name}.npz", **arrays)
     (arguments.out / f"{name}.json").write_text(json.dumps(record, indent=1))
-    shown = ("fit_s", "epoch_s", "train_points_per_s", "train_tokens_per_s", "share_of_bf16_peak", "dev_P", "test_P")
+    shown = ("fit_s", "epoch_s", "train_points_per_s", "train_tokens_per_s", "share_of_bf16_peak")
     print(name, {key: record.get(key) for key in shown}, flush=True)
 
 
@@ -179,7 +186,7 @@ def on_one_thread(model: Any, dev: tuple[list[str], sparse.csr_matrix], n_points
 
 
 def precision(labels: np.ndarray, Y: sparse.csr_matrix, k: int) -> float:
-    """P@k in percent; labels that training does not know are no hits either way."""
+    """P@k in percent: `longtail.metrics` needs Numba. Labels that training does not know are no hits either way."""
     rows = np.repeat(np.arange(labels.shape[0]), k)
     return float(100 * np.asarray(Y[rows, labels[:, :k].ravel()]).sum() / rows.size)
 

@@ -47,8 +47,7 @@ class Written:
 
     def _ranked(self, file: Path) -> dict[str, Predictions]:
         saved = np.load(file)
-        where = np.array([self.column[i] for i in saved["label_ids"].tolist()], np.int32)
-        return {part: Predictions(where[saved[f"{part}_labels"]], saved[f"{part}_scores"]) for part in ("dev", "test")}
+        return {part: renumbered(saved, self.column, f"{part}_") for part in ("dev", "test")}
 
     def probabilities(self, name: str) -> dict[str, sparse.csr_matrix]:
         """Of a model, calibrated on the dev part."""
@@ -82,6 +81,12 @@ class Written:
 
     def metrics(self, predictions: Predictions, part: str) -> dict[str, float]:
         return metrics_of(predictions, self.Y[part], self.inverse_propensities)
+
+
+def renumbered(saved: Any, column: dict[str, int], prefix: str = "") -> Predictions:
+    """Predictions of a file with the columns of all parts; -1 pads rows that are too short."""
+    where = np.array([*(column[i] for i in saved["label_ids"].tolist()), -1], np.int32)
+    return Predictions(where[saved[f"{prefix}labels"]], saved[f"{prefix}scores"])
 
 
 def metrics_of(predictions: Predictions, Y: sparse.csr_matrix, inverse_propensities: np.ndarray) -> dict[str, float]:
@@ -129,8 +134,12 @@ def score(written: Written, arguments: argparse.Namespace) -> None:
             without_places(json.loads(file.read_text())) | {"configuration": file.stem}
             for file in sorted(arguments.results.glob("*.json"))
         ]
+        given = [f"--together {' '.join(arguments.together)}"] if arguments.together else []
+        given += [f"--exponents {' '.join(f'{e:g}' for e in arguments.exponents)}"] if arguments.together else []
+        given += [f"--shift {' '.join(arguments.shift)}"] if arguments.shift else []
+        command = ["python benchmarks/text_scores.py --data FOLDER --results FOLDER", *given, "--json FILE"]
         published = {
-            "command": "python benchmarks/text_scores.py --data FOLDER --results FOLDER --json FILE",
+            "command": " ".join(command),
             "machine": ", ".join(sorted({f"{run['device']}, torch {run['torch']}" for run in runs})),
             "table": markdown(table, runs), "all_metrics": table, "runs": runs,
         }  # fmt: skip
@@ -187,7 +196,12 @@ def main() -> None:
     parser.add_argument("--shift", nargs="*", default=[], metavar="NAME", help="also these, shifted by weights")
     parser.add_argument("--json", type=Path, help="write metrics and rates here")
     arguments = parser.parse_args()
+    if arguments.choose and not arguments.together:
+        parser.error("--choose adds to the models of --together: name one at least")
     written = Written(arguments.data, arguments.results)
+    unknown = {*arguments.together, *arguments.shift, *(arguments.choose or [])} - set(written.models)
+    if unknown:
+        parser.error(f"{arguments.results} has no predictions of {', '.join(sorted(unknown))}")
     if arguments.choose:
         choose(written, arguments.together, arguments.choose)
     else:

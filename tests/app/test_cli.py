@@ -120,6 +120,25 @@ def test_predicting_needs_no_labels(cli, texts):
     assert json.loads((texts / "p.jsonl").read_text())["labels"] == [f"name {most_frequent}"]
 
 
+def test_the_labels_of_one_text_are_shown(cli, texts, xc):
+    cli("train", texts / "train.jsonl", "-m", "dismec", "-o", texts / "m")
+    model, text = longtail.load_model(texts / "m"), planted(80).texts[0]
+    best = model.predict([text], k=2)
+    code, out, _ = cli("predict", texts / "m", "--text", text, "-k", "2", "--json")
+    shown = json.loads(out)
+    assert (code, shown["labels"]) == (0, [model.label_names_[i] for i in best.labels[0]])
+    assert shown["scores"] == pytest.approx(best.scores[0].tolist())
+    code, out, _ = cli("predict", texts / "m", "--text", text, "-k", "2")
+    assert code == 0
+    assert out.index(shown["labels"][0]) < out.index(shown["labels"][1])
+    for wrong in ([], [texts / "train.jsonl"], ["--text", text, "-o", texts / "p.jsonl"]):
+        code, _, err = cli("predict", texts / "m", *wrong)
+        assert (code, "--text" in err) == (2, True)
+    cli("train", xc / "train.txt", "-m", "dismec", "-o", xc / "features")
+    code, _, err = cli("predict", xc / "features", "--text", text)
+    assert (code, "was trained on features" in err) == (2, True)
+
+
 def test_ids_without_the_order_of_the_training_labels_are_not_guessed(cli, texts):
     cli("train", texts / "train.jsonl", "-m", "popularity", "-o", texts / "m")
     cli("predict", texts / "m", texts / "test.jsonl", "-o", texts / "p.npz")

@@ -86,6 +86,15 @@ def test_an_ensemble_is_a_list_of_bases():
         build_estimator("ensemble", base="dismec,bonsai", settings={"models.2.C": 1})
 
 
+def test_words_of_python_are_understood():
+    assert parse_settings(["a=True", "b=false", "c=None", "d=truth"]) == {
+        "a": True,
+        "b": False,
+        "c": None,
+        "d": "truth",
+    }
+
+
 def test_beside_a_model_that_reads_texts_the_others_read_their_features():
     settings = {"models.0.epochs": 2, "models.1.model.C": 2, "models.1.features.min_df": 5}
     model = build_estimator("ensemble", text=True, base="xgrank,dismec", weighting="pw-cb", settings=settings)

@@ -25,7 +25,7 @@ def explain(
 
     loaded = load_model(model)
     if not hasattr(loaded, "explain"):
-        raise ParameterError(f"{model}: a {type(loaded).__name__} does not look at words; text models do, e.g. XGRank")
+        raise ParameterError(f"{model}: {type(loaded).__name__} does not look at words; text models do, e.g. XGRank")
     names = loaded.label_names_
     if label:
         is_id = label.isdecimal() and label not in (names or [])  # a name that looks like an id is a name

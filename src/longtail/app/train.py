@@ -33,8 +33,9 @@ def train(
 ) -> None:
     """Train a model and write it to a directory.
 
-    Texts are turned into TF-IDF features, which become part of the model. While it runs, finished parts are kept in
-    MODEL.partial, so that a killed run can go on with --resume; after success the folder is removed.
+    Texts are turned into TF-IDF features, which become part of the model, unless it reads texts itself. While it runs,
+    finished parts are kept in MODEL.partial, so that a killed run can go on with --resume; after success the folder is
+    removed.
     """
     from longtail.bench.build import build_estimator, parse_settings
     from longtail.core.model import KIND

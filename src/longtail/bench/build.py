@@ -17,6 +17,7 @@ from longtail.features.pipeline import TextPipeline
 from longtail.features.text import TextFeatures
 from longtail.objectives import PropensityModel, resolve_weighting
 
+_WORDS = {"none": None, "true": True, "false": False}  # in Python's spelling, too
 # Where a wrapper keeps the model, or the list of models, that it wraps.
 _SLOTS = ("base", "model", "models")
 
@@ -99,8 +100,8 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    if text.lower() == "none":
-        return None
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
     try:
         return json.loads(text)
     except ValueError:

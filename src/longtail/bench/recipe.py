@@ -29,7 +29,8 @@ _REQUIRED = (("data", "train"), ("data", "test"), ("model", "name"))
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to train on what. `train` and `test` are relative to the data root, or else to the recipe's folder.
+    """What to train on what. `train` and `test` are relative to the data root, or else to the recipe's folder; files
+    that parameters name (word vectors, label texts) are relative to the data root.
 
     `features`: parameters of TextFeatures for texts, or `{"normalise": True}` for features whose rows are to be scaled
     to unit length. Both are done before training, and kept, so that recipes with the same data and features share them.

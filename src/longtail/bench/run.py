@@ -28,8 +28,10 @@ def run_recipe(recipe: Recipe, data_root: Path, cache: Path) -> dict[str, Any]:
     data = prepared(recipe, data_root, cache)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"
-        command = [sys.executable, "-m", "longtail.bench.worker", str(recipe.path), str(data), str(file)]
-        done = subprocess.run(command, check=False)
+        # Files that parameters name lie where the data lie.
+        place = data_root if data_root.is_dir() else recipe.path.parent
+        job = [str(path.resolve()) for path in (recipe.path, data, file, place)]
+        done = subprocess.run([sys.executable, "-m", "longtail.bench.worker", *job], check=False)
         if not file.is_file():
             raise RunError(f"{recipe.path}: the run ended with exit code {done.returncode} and no result")
         outcome = json.loads(file.read_text())

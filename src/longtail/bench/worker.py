@@ -1,8 +1,12 @@
-"""One run in a process of its own, so that its peak memory is its own: `python -m longtail.bench.worker JOB RESULT`."""
+"""One run in a process of its own, so that its peak memory is its own.
+
+`python -m longtail.bench.worker RECIPE DATA RESULT FOLDER`; FOLDER is where files lie that parameters name.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 import tempfile
@@ -85,7 +89,8 @@ def peak_rss_mb() -> float:
 
 
 def main() -> None:
-    recipe, data, result = sys.argv[1:]
+    recipe, data, result, place = sys.argv[1:]
+    os.chdir(place)
     try:
         outcome = measure(read_recipe(recipe), Path(data))
     except LongtailError as error:

@@ -136,7 +136,7 @@ class _Training:
                 loss = self._gradients(group)
                 break
             except (torch.OutOfMemoryError, RuntimeError) as error:
-                if not _is_out_of_memory(error):
+                if not is_out_of_memory(error):
                     raise
                 shortage = str(error).partition("\n")[0]
             self._halve(group, shortage)  # outside of the handler, whose traceback keeps the step's tensors alive
@@ -335,5 +335,9 @@ def _copy(tensors: dict[str, torch.Tensor]) -> snapshot.Tensors:
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
 
-def _is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error) or "alloc_cpu" in str(error)
+def is_out_of_memory(error: BaseException) -> bool:
+    return (
+        isinstance(error, (torch.OutOfMemoryError, MemoryError))
+        or "not enough memory" in str(error)
+        or "alloc_cpu" in str(error)
+    )

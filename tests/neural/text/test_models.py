@@ -18,12 +18,12 @@ import longtail
 from contract.planted import N_LABELS, WORDS_PER_LABEL, planted, word
 from longtail.app.cli import main
 from longtail.core.run import Checkpoint, Run, Silent
-from longtail.errors import DataError, ModelError, ParameterError
+from longtail.errors import DataError, ModelError, OutputError, ParameterError, TrainingError
 from longtail.neural.losses import LOSSES, LabelWeights, Positives
 from longtail.neural.text.aplc_network import AdaptiveClusters
 from longtail.neural.text.clusters import label_clusters, points_of_clusters, token_features
 from longtail.neural.text.encoder import TextEncoder
-from longtail.neural.text.label_head import LabelHead, encoded
+from longtail.neural.text.label_head import LabelHead, encoded, name_table
 from longtail.neural.text.quantise import Int8Linear, quantised
 from longtail.neural.text.tokeniser import EncoderTokeniser
 from longtail.neural.text.tokens import Tokens
@@ -118,6 +118,65 @@ def test_texts_of_labels_may_come_from_a_file(tmp_path):
         np.testing.assert_array_equal(model.predict(TEST.texts, k=3).scores, expected.scores)
 
 
+def test_labels_without_a_text_in_the_file_are_named(tmp_path, caplog):
+    ids = [f"C-{i}" for i in range(N_LABELS)]
+    file = tmp_path / "labels.json"
+    file.write_text(json.dumps({ids[0]: word(0)}))
+    xgrank(label_text=str(file), epochs=1).fit(TRAIN.texts, TRAIN.Y, label_names=ids)
+    assert [
+        f"no text for {N_LABELS - 1} of the {N_LABELS} labels, e.g. 'C-1'" in r.getMessage() for r in caplog.records
+    ] == [True]
+
+
+def test_a_training_does_not_go_on_with_other_texts_of_labels(tmp_path):
+    file = tmp_path / "labels.json"
+    ids = [f"C-{i}" for i in range(N_LABELS)]
+    for text in ("one", "two"):
+        file.write_text(json.dumps(dict.fromkeys(ids, text)))
+        run = Run(checkpoint=Checkpoint(tmp_path / "partial", resume=True))
+        if text == "one":
+            xgrank(label_text=str(file), epochs=1).fit(TRAIN.texts, TRAIN.Y, label_names=ids, run=run)
+            continue
+        with pytest.raises(OutputError, match="unfinished work with other data"):
+            xgrank(label_text=str(file), epochs=1).fit(TRAIN.texts, TRAIN.Y, label_names=ids, run=run)
+
+
+def test_one_long_text_of_a_label_does_not_widen_the_table_of_all():
+    table = name_table(Tokens.of([np.arange(100_000), np.arange(3)]))
+    assert table.tolist() == [list(range(16)), [0, 1, 2, *[-1] * 13]]
+
+
+@pytest.mark.parametrize("make", [xgrank, aplc, attention])
+def test_validation_looks_at_the_network_of_its_epoch_and_not_at_an_8_bit_copy(make):
+    plain, later = (make(validation=0.3, epochs=5, quantise=q).fit(TRAIN.texts, TRAIN.Y) for q in ("none", "int8"))
+    assert [e["P@1"] for e in later.history_.epochs] == [e["P@1"] for e in plain.history_.epochs]
+    assert later._quantised is None
+    later.predict(TEST.texts, k=1)
+    assert later._quantised is not None
+
+
+def test_a_loaded_model_does_not_write_where_it_was_trained(tmp_path):
+    model = xgrank(epochs=1, token_cache=str(tmp_path / "cache")).fit(TRAIN.texts, TRAIN.Y)
+    model.save(tmp_path / "m")
+    assert longtail.load_model(tmp_path / "m").token_cache is None
+
+
+@pytest.mark.parametrize(
+    ("make", "remedy"), [(xgrank, "label_width"), (aplc, "width"), (attention, "hidden or clusters_above")]
+)
+def test_too_little_memory_names_a_remedy(make, remedy, monkeypatch):
+    model = make()
+
+    def none_left(*_: Any) -> None:
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: not enough memory\nmore")
+
+    monkeypatch.setattr(model, "_new_network", none_left)
+    with pytest.raises(
+        TrainingError, match=rf"network for \d+ labels .*not enough memory\).* smaller {remedy}.*, or train"
+    ):
+        model.fit(TRAIN.texts, TRAIN.Y)
+
+
 def test_a_file_of_label_texts_that_cannot_be_used_is_refused_before_any_work(tmp_path):
     file = tmp_path / "labels.json"
     ids = [f"C-{i}" for i in range(N_LABELS)]
@@ -191,6 +250,14 @@ def test_they_work_inside_of_wrappers(wrapped):
 
 
 # --- parts that have an answer known by other means ------------------------------------------------------------------
+
+
+def test_labels_without_points_fill_clusters_up_and_then_make_their_own():
+    tokens = Tokens.of([[label] for label in range(5)])
+    Y = sparse.csr_matrix(np.eye(5, 100_000, dtype=np.float32))
+    members = label_clusters(token_features(tokens), Y, 4, seed=0)
+    assert members.shape == (25_000, 4)
+    assert sorted(members.flatten().tolist()) == list(range(100_000))
 
 
 def test_label_clusters_keep_every_label_once_and_similar_ones_together():
@@ -349,6 +416,23 @@ def test_encoders_that_cannot_be_used_are_refused(tmp_path):
     write_tokenizer(foreign, [f"x{i}" for i in range(99)])
     refused(foreign, ParameterError, "do not belong together")
     refused(good, ParameterError, "set length=64", length=65)
+    untold = copy("untold")
+    for file in untold.glob("tokenizer*"):
+        file.unlink()
+    refused(untold, ModelError, r"there is no tokenizer; its files")
+
+
+def test_networks_that_are_no_encoders_of_texts_are_refused(tmp_path):
+    from transformers import T5Config, T5Model, ViTConfig, ViTModel
+
+    small: dict[str, Any] = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    T5Model(T5Config(vocab_size=100, **small)).save_pretrained(tmp_path / "t5")
+    vision: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    ViTModel(ViTConfig(intermediate_size=16, image_size=8, patch_size=4, **vision)).save_pretrained(tmp_path / "vit")
+    for name, message in (("t5", "t5 cannot read a text of 32 tokens"), ("vit", "vit is no encoder of texts")):
+        write_tokenizer(tmp_path / name, [f"x{i}" for i in range(30)])
+        with pytest.raises(ModelError, match=message):
+            xgrank(encoder=str(tmp_path / name)).fit(TRAIN.texts, TRAIN.Y)
 
 
 def test_weights_that_are_missing_are_noticed(tmp_path):

@@ -77,6 +77,33 @@ def test_the_cache_gives_the_same_tokens_without_tokenising_again(tmp_path, monk
     assert len(calls) == n_calls + 4, "other texts, or another tokeniser: from the start"
 
 
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("ids.i4", b"1234"), ("ids.i4", b""), ("ids.i4", b"123"), ("ids.i4", None),
+        ("offsets.npy", b""), ("offsets.npy", b"\x93NUMPY"), ("offsets.npy", None),
+    ],
+)  # fmt: skip
+def test_a_damaged_cache_is_made_anew(tmp_path, monkeypatch, file, content):
+    monkeypatch.setattr(tokens_module, "CHUNK", 3)
+    texts = ["a bb", "", "ccc", "dddd e", "f"]
+
+    def kept() -> list[list[int]]:
+        return as_lists(
+            tokenised(
+                texts, lambda some: [[len(w) for w in t.split()] for t in some], cache=str(tmp_path), tokeniser=""
+            )
+        )
+
+    before = kept()
+    (damaged,) = tmp_path.glob(f"*.{file}")
+    damaged.unlink()
+    if content is not None:
+        damaged.write_bytes(content)
+    assert kept() == before
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_a_cache_that_cannot_be_written_and_a_text_that_is_none_are_said(tmp_path, monkeypatch):
     monkeypatch.setattr(tokens_module, "CHUNK", 1)
     (tmp_path / "file").write_text("")

@@ -40,6 +40,7 @@ class APLCXLNet(EncoderModel):
 
     loss = "bce"
     shaped_by = ("width", "cuts")
+    memory_by = "width"
 
     def __init__(
         self,

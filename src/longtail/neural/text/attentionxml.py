@@ -49,6 +49,7 @@ class AttentionXML(TextModel):
 
     loss = "bce"
     shaped_by = ("hidden", "widths")
+    memory_by = "hidden or clusters_above"
     # The steps of an LSTM are too small to be shared between CPU threads, and shared they would give other last digits.
     n_jobs = 1
 
@@ -165,13 +166,12 @@ class AttentionXML(TextModel):
         for level, targets in enumerate(labels_of_level):
             with seeded(self.random_state + level), torch_threads(self.n_jobs):
                 network = self._new_network(tokens, learning, targets, device)
-            training: nn.Module = TextTraining(network, DeviceCsr(targets, device))
+            noted = DeviceCsr(targets, device)
+            training: nn.Module = TextTraining(network, noted)
             if level > 0:
+                assert network.objective is not None
                 nodes = self._candidates(texts, labels_of_level[level - 1]).to(device)
-                objective = self._objective(targets, device)
-                training = LevelTraining(
-                    network, tables[level - 1].to(device), nodes, DeviceCsr(targets, device), objective
-                )
+                training = LevelTraining(network, tables[level - 1].to(device), nodes, noted, network.objective)
             levels.append(network)
             self.network_ = AttentionTree(levels, tables[:level], self.beam).to(device)
             own = run.part(f"level {level}")  # what is finished of a level is kept apart from the others

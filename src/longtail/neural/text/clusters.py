@@ -26,20 +26,27 @@ def token_features(tokens: Tokens) -> sparse.csr_matrix:
 
 def label_clusters(features: sparse.csr_matrix, Y: sparse.csr_matrix, size: int, *, seed: int) -> torch.Tensor:
     """(clusters, largest) int64: the labels of each cluster, -1 pads, from a balanced tree with leaves of at most
-    `size` labels. Labels without points are dealt out to the clusters in turn."""
+    `size` labels. Labels without points fill the clusters up, and then clusters of their own."""
     from longtail.trees.label.clustering import two_balanced_clusters  # here: it needs Numba
     from longtail.trees.label.representation import label_representation
 
     rows = label_representation(features, Y, "pifa")
     with_points = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1])).astype(np.int32)
     groups = _halved(rows, with_points, size, np.random.default_rng(seed), two_balanced_clusters)
-    without = np.setdiff1d(np.arange(Y.shape[1]), with_points)
-    for i, label in enumerate(without):
-        groups[i % len(groups)] = np.append(groups[i % len(groups)], label)
+    groups = _filled_up(groups, np.setdiff1d(np.arange(Y.shape[1], dtype=np.int32), with_points), size)
     table = np.full((len(groups), max(group.size for group in groups)), -1, np.int64)
     for row, group in zip(table, groups, strict=True):
         row[: group.size] = np.sort(group)
     return torch.from_numpy(table)
+
+
+def _filled_up(groups: list[NDArray[np.int32]], rest: NDArray[np.int32], size: int) -> list[NDArray[np.int32]]:
+    filled = []
+    for group in groups:
+        room = size - group.size
+        filled.append(np.concatenate([group, rest[:room]]))
+        rest = rest[room:]
+    return filled + (np.split(rest, range(size, rest.size, size)) if rest.size else [])
 
 
 def points_of_clusters(Y: sparse.csr_matrix, members: torch.Tensor) -> sparse.csr_matrix:

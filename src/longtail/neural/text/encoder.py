@@ -106,8 +106,12 @@ class TextEncoder(nn.Module):
             raise ModelError(f"the encoder {name!r} lacks weights, e.g. {sorted(missing)[0]!r}; its files are broken")
         return cls(_bare(model), pooling=pooling, layers=layers)
 
-    def check_fits(self, tokeniser: EncoderTokeniser, length: int) -> None:
-        rows = self.word_vectors.shape[0]
+    def check_fits(self, name: str, tokeniser: EncoderTokeniser, length: int) -> None:
+        """That this encoder, called `name`, reads texts, and what the tokeniser makes of them."""
+        try:
+            rows = self.word_vectors.shape[0]
+        except AttributeError as error:
+            raise ModelError(f"{name} is no encoder of texts: it has no word vectors") from error
         if tokeniser.n_tokens > rows:
             raise ParameterError(
                 f"the tokenizer has {tokeniser.n_tokens} tokens, but the encoder has vectors for {rows}: they do not "
@@ -116,6 +120,17 @@ class TextEncoder(nn.Module):
         most = _most_tokens(self.model.config)
         if most is not None and length > most:
             raise ParameterError(f"length is {length}, but this encoder reads at most {most} tokens; set length={most}")
+        training = self.training
+        try:
+            with torch.no_grad():
+                self.eval()(torch.zeros(1, length, dtype=torch.long), None)
+        except Exception as error:  # whatever the code of a model raises that is made for something else
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise ModelError(
+                f"{name} cannot read a text of {length} tokens ({reason}); give an encoder of texts, e.g. a BERT, "
+                "RoBERTa or MPNet, or a smaller length"
+            ) from error
+        self.train(training)
 
     def state(self) -> State:
         config: Any = self.model.config

@@ -54,7 +54,7 @@ class EncoderModel(TextModel):
         source = located(self.encoder)
         self._pretrained = TextEncoder.load(source, pooling=self.pooling, layers=self.layers)
         tokeniser = EncoderTokeniser.load(source, self.length)
-        self._pretrained.check_fits(tokeniser, self.length)
+        self._pretrained.check_fits(self.encoder, tokeniser, self.length)
         return tokeniser
 
     def _take_encoder(self) -> TextEncoder:

@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
-from longtail.errors import TrainingError
 from longtail.neural.batches import to_device
 from longtail.neural.text.batches import by_length
 from longtail.neural.text.encoder import TextEncoder
@@ -39,14 +38,8 @@ class LabelHead(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         n_labels, own = prior.shape[0], label_width or width
-        try:
-            self.identity = nn.Parameter(torch.randn(n_labels, own) * 0.02)
-            self.bias = nn.Parameter(prior.clone())
-        except (RuntimeError, MemoryError) as error:
-            raise TrainingError(
-                f"{n_labels} labels of width {own} need {4 * n_labels * own / 1e9:.1f} GB, which this machine does not "
-                "have; leave rare labels out, set a smaller label_width, or train where there is more memory"
-            ) from error
+        self.identity = nn.Parameter(torch.randn(n_labels, own) * 0.02)
+        self.bias = nn.Parameter(prior.clone())
         self.map = nn.Linear(width, own) if label_width else nn.Identity()
         self.name_map: nn.Linear | None = None
         if text_vectors is not None:
@@ -117,8 +110,10 @@ def encoded(encoder: TextEncoder, tokens: Tokens, pad: int, device: torch.device
 
 def name_table(tokens: Tokens) -> Tensor:
     """(labels, tokens) int64, -1 where a name has ended."""
-    padded, _ = tokens.padded(np.arange(len(tokens)), -1)
-    return torch.from_numpy(padded[:, :_NAME_TOKENS].astype(np.int64))
+    starts = tokens.offsets[:-1]
+    first = Tokens.of(tokens.ids[a : a + n] for a, n in zip(starts, tokens.lengths.clip(max=_NAME_TOKENS), strict=True))
+    padded, _ = first.padded(np.arange(len(first)), -1)  # cut before: one long text would widen the rows of all
+    return torch.from_numpy(padded.astype(np.int64))
 
 
 def log_odds(counts: NDArray[np.int64], n_points: int) -> Tensor:

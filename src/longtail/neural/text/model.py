@@ -18,7 +18,7 @@ from longtail.core.estimator import Estimator, check_choice, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run, thread_count
 from longtail.core.state import State
-from longtail.errors import DataError, ParameterError
+from longtail.errors import DataError, ParameterError, TrainingError
 from longtail.neural import held_out, losses
 from longtail.neural.batches import to_device
 from longtail.neural.device_csr import DeviceCsr
@@ -30,7 +30,7 @@ from longtail.neural.text.batches import LengthBuckets, padded_batch
 from longtail.neural.text.network import Objective, ScoringNetwork, TextNetwork, TextTraining, best_labels
 from longtail.neural.text.quantise import quantised
 from longtail.neural.text.tokens import Tokens
-from longtail.neural.trainer import History, Validate, train
+from longtail.neural.trainer import History, Validate, is_out_of_memory, train
 from longtail.objectives import resolve_weighting
 
 # Parameters that may differ when an unfinished training goes on: where it runs, and what helps after a bad step.
@@ -75,6 +75,7 @@ class TextModel(Estimator):
 
     input_kind = "text"
     shaped_by: tuple[str, ...]  # parameters that say of which shape the network is
+    memory_by: str  # parameters that say how much memory a label takes, in words
 
     length: int
     loss: str
@@ -132,7 +133,18 @@ class TextModel(Estimator):
         tokens = self.tokeniser_.tokens(X, cache=self.token_cache)
         learning, tested = held_out.split(len(tokens), self.validation, self.random_state)
         validate = self._validation(X, Y, tested) if tested.size else None
-        self._train(tokens, learning, Y[learning], placement.device, validate, run)
+        self._fitting = True
+        try:
+            self._train(tokens, learning, Y[learning], placement.device, validate, run)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise TrainingError(
+                f"the network for {Y.shape[1]} labels does not fit into memory ({str(error).partition(chr(10))[0]}); "
+                f"leave rare labels out, set a smaller {self.memory_by}, or train where there is more memory"
+            ) from error
+        finally:
+            self._fitting = False
 
     def _train(
         self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device,
@@ -181,7 +193,8 @@ class TextModel(Estimator):
             )  # fmt: skip
 
     def _predicting(self, device: torch.device) -> TextNetwork:
-        if self.quantise == "none" or self.network_.training:
+        # While it is trained, a network is validated as it is: an 8-bit copy would be that of an earlier epoch.
+        if self.quantise == "none" or getattr(self, "_fitting", False):
             return self.network_.to(device)
         if device.type != "cpu":
             raise ParameterError("quantise='int8' is for prediction on a CPU; set device='cpu', or quantise='none'")
@@ -232,6 +245,7 @@ class TextModel(Estimator):
 
     def _set_state(self, state: State) -> None:
         self._quantised = None
+        self.token_cache = None  # a folder of where the model was trained
         self.tokeniser_ = self._tokeniser_from(state.part("tokeniser"))
         self.network_ = self._network_from(state.part("network"))
         self.network_.eval()

@@ -55,6 +55,11 @@ class EncoderTokeniser:
             definition = loaded.backend_tokenizer.to_str()
         except Exception as error:  # transformers raises whatever its parts raise
             raise ModelError(f"{encoder}: there is no tokenizer that can be read ({_first_line(error)})") from error
+        if len(loaded) <= len(loaded.all_special_tokens):  # what transformers makes up where it finds no files
+            raise ModelError(
+                f"{encoder}: there is no tokenizer; its files (tokenizer.json, or vocab.txt and the like) "
+                "belong beside config.json"
+            )
         pad = loaded.pad_token_id
         return cls(definition, pad=0 if pad is None else pad, unknown=loaded.unk_token_id, length=length)
 

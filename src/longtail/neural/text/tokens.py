@@ -74,12 +74,28 @@ def tokenised(texts: Sequence[str], encode: Encode, *, cache: str | None, tokeni
         folder.mkdir(parents=True, exist_ok=True)
         stem = _digest(texts, tokeniser)
         files = folder / f"{stem}.ids.i4", folder / f"{stem}.offsets.npy"
-        if not files[1].is_file():
+        kept = _read(*files, len(texts))
+        if kept is None:
             _write(texts, encode, *files)
-        ids: Ints = np.memmap(files[0], np.int32, "r") if files[0].stat().st_size else np.zeros(0, np.int32)
-        return Tokens(ids, np.load(files[1]))
+            kept = _read(*files, len(texts))
+            assert kept is not None
+        return kept
     except OSError as error:
         raise OutputError(f"{folder}: tokens cannot be kept there ({error.strerror or error})") from error
+
+
+def _read(ids: Path, offsets: Path, n_texts: int) -> Tokens | None:
+    """What was written before, or None where it is absent or damaged: then it is made anew."""
+    if not (ids.is_file() and offsets.is_file()):
+        return None
+    try:
+        ends = np.load(offsets)
+    except (ValueError, EOFError):
+        return None
+    whole = ends.dtype == np.int64 and ends.shape == (n_texts + 1,) and ends[0] == 0 and (np.diff(ends) >= 0).all()
+    if not whole or ids.stat().st_size != 4 * int(ends[-1]):
+        return None
+    return Tokens(np.memmap(ids, np.int32, "r") if ends[-1] else np.zeros(0, np.int32), ends)
 
 
 def _write(texts: Iterable[str], encode: Encode, ids: Path, offsets: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.estimator import check_choice, check_whole
+from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.data.labels import read_label_table
 from longtail.errors import DataError, ParameterError
@@ -23,9 +27,10 @@ from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.encoder_model import EncoderModel
 from longtail.neural.text.label_head import LabelHead, encoded, log_odds, name_table
 from longtail.neural.text.network import ScoringNetwork, TextNetwork
-from longtail.neural.text.tokeniser import EncoderTokeniser
 from longtail.neural.text.tokens import Tokens
 from longtail.neural.text.xgrank_network import ClusterNetwork, FlatNetwork
+
+logger = logging.getLogger(__name__)
 
 _FEATURES = ("names", "text_vectors")  # of labels, as `LabelHead` takes them
 
@@ -55,6 +60,7 @@ class XGRank(EncoderModel):
     """
 
     shaped_by = ("label_width",)
+    memory_by = "label_width or clusters_above"
 
     def __init__(
         self,
@@ -133,9 +139,9 @@ class XGRank(EncoderModel):
             check_whole(name, getattr(self, name), 1)
         check_whole("clusters_above", self.clusters_above, 0)
 
-    def _new_tokeniser(self, texts: Sequence[str]) -> EncoderTokeniser:
+    def _fit(self, X: Sequence[str], Y: sparse.csr_matrix, run: Run) -> None:
         self._label_texts = self._texts_of_labels()  # first: what is wrong with them is said before any work
-        return super()._new_tokeniser(texts)
+        super()._fit(X, Y, run)
 
     def _texts_of_labels(self) -> list[str] | None:
         names = self.label_names_
@@ -151,7 +157,17 @@ class XGRank(EncoderModel):
                 f"has none of the {len(names)} labels of the data, e.g. {names[0]!r}; it must map label names to texts",
                 path=self.label_text,
             )
+        missing = [name for name in names if name not in text_of]
+        if missing:
+            logger.warning(
+                "%s has no text for %d of the %d labels, e.g. %r; their names are taken",
+                self.label_text, len(missing), len(names), missing[0],
+            )  # fmt: skip
         return [text_of.get(name, name) for name in names]
+
+    def _job(self) -> dict[str, Any]:
+        texts = json.dumps(self._label_texts).encode()
+        return super()._job() | {"label_texts": hashlib.sha256(texts).hexdigest()}
 
     def _new_network(
         self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device
