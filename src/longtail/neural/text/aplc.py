@@ -16,7 +16,7 @@ from longtail.errors import ParameterError
 from longtail.neural import losses
 from longtail.neural.losses import LabelWeights
 from longtail.neural.snapshot import from_array, to_array
-from longtail.neural.text.aplc_network import AdaptiveClusters, ClustersNetwork
+from longtail.neural.text.aplc_network import AdaptiveClusters, AdaptiveNetwork
 from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.encoder_model import EncoderModel
 from longtail.neural.text.label_head import log_odds
@@ -125,9 +125,8 @@ class APLCXLNet(EncoderModel):
         network.loss = losses.LOSSES[self.loss]
         network.weights = (
             LabelWeights(self.weighting, counts[order], Y.shape[0], device),
-            LabelWeights(self.weighting, nodes, Y.shape[0], device)
-            if nodes.size
-            else LabelWeights(None, [1], 1, device),
+            # Without tails there are no nodes, and nothing to weight.
+            LabelWeights(self.weighting if nodes.size else None, nodes if nodes.size else [1], Y.shape[0], device),
         )
         return network
 
@@ -139,11 +138,11 @@ class APLCXLNet(EncoderModel):
     def _made(
         self, encoder: TextEncoder, counts: NDArray[np.int64], nodes: NDArray[np.int64], n_points: int,
         order: torch.Tensor,
-    ) -> ClustersNetwork:  # fmt: skip
+    ) -> AdaptiveNetwork:  # fmt: skip
         clusters = AdaptiveClusters(
             self.width, self._bounds(counts.size), log_odds(counts, n_points), log_odds(nodes, n_points)
         )
-        return ClustersNetwork(
+        return AdaptiveNetwork(
             encoder, clusters, order, width=self.width, pad=self.tokeniser_.pad, dropout=self.dropout,
             head_learning_rate=self.head_learning_rate, hidden_learning_rate=self.hidden_learning_rate,
         )  # fmt: skip

@@ -91,7 +91,7 @@ def _joined(weights: LabelWeights, labels: Tensor, node_weights: LabelWeights, n
     return own, torch.cat([weights.opposite[labels], node_weights.opposite[nodes]])
 
 
-class ClustersNetwork(EncoderNetwork):
+class AdaptiveNetwork(EncoderNetwork):
     """An encoder, a hidden layer, adaptive clusters. `order`: the labels by falling frequency."""
 
     order: Tensor

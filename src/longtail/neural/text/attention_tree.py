@@ -9,14 +9,13 @@ import torch.nn.functional as F
 from torch import nn
 
 from longtail.neural.device_csr import DeviceCsr
-from longtail.neural.losses import Positives
 from longtail.neural.plan import TrainingPlan
 from longtail.neural.text.attentionxml_network import AttentionNetwork
 from longtail.neural.text.batches import Batch
+from longtail.neural.text.candidates import OUT, children_of, noted_among
 from longtail.neural.text.network import Objective, TextNetwork
 
 Tensor = torch.Tensor
-_OUT = -1e4  # the score of what is no candidate: none to the loss, and finite
 
 
 class AttentionTree(TextNetwork):
@@ -63,12 +62,6 @@ class AttentionTree(TextNetwork):
         return score, weights
 
 
-def children_of(members: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """(n, C) the children of nodes (n, K), -1 for none, and which of them there are."""
-    children = members[nodes.clamp(min=0)].masked_fill((nodes < 0)[:, :, None], -1).flatten(1)
-    return children.clamp(min=0), children >= 0
-
-
 class LevelTraining(nn.Module):
     """One network of the tree with its candidates: the children of `nodes` (points, beam), -1 pads, of each point."""
 
@@ -84,9 +77,6 @@ class LevelTraining(nn.Module):
     def training_step(self, batch: Batch) -> Tensor:
         y = self.Y.rows(batch["points"])
         candidates, present = children_of(self.members, self.nodes[batch["points"]])
-        scores = self.network.scores_of(batch, candidates).masked_fill(~present, _OUT)
-        n, width = scores.shape[0], self.Y.shape[1]
-        keys = torch.arange(n, device=scores.device)[:, None] * width + candidates
-        noted = torch.isin(keys, y.row_of_each * width + y.columns.long()) & present
-        positives = Positives.of(noted)
+        scores = self.network.scores_of(batch, candidates).masked_fill(~present, OUT)
+        positives = noted_among(candidates, present, y, self.Y.shape[1])
         return self.objective.loss(scores, positives, *self.objective.weights.of(candidates[positives]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,6 @@ try:
 except ImportError as missing:
     raise MissingExtraError("transformers", "deep", "a text model with an encoder") from missing
 from longtail.neural.text.fused_attention import with_fused_attention  # after it: it needs transformers too
-
-logger = logging.getLogger(__name__)
 
 Tensor = torch.Tensor
 POOLINGS = ("cls", "mean")

@@ -10,13 +10,13 @@ import torch.nn.functional as F
 from longtail.neural.device_csr import Rows
 from longtail.neural.losses import LabelWeights, Positives
 from longtail.neural.text.batches import Batch
+from longtail.neural.text.candidates import OUT, children_of, noted_among
 from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.encoder_network import EncoderNetwork
 from longtail.neural.text.label_head import LabelHead
 from longtail.neural.text.network import Loss, Objective
 
 Tensor = torch.Tensor
-_OUT = -1e4  # the score of what is no candidate: none to the losses, and finite
 
 
 class FlatNetwork(EncoderNetwork):
@@ -72,19 +72,16 @@ class ClusterNetwork(EncoderNetwork):
         assert self.loss is not None
         assert self.weights is not None
         h, words = self.document(batch), self.encoder.word_vectors
-        rows, labels = y.row_of_each, y.columns.long()
         noted = torch.zeros(h.shape[0], self.members.shape[0], dtype=torch.bool, device=h.device)
-        noted[rows, self.cluster_of[labels]] = True
+        noted[y.row_of_each, self.cluster_of[y.columns.long()]] = True
         cluster_scores = self.clusters(h, words)
         positive = Positives.of(noted)
         retrieve = self.loss(cluster_scores, positive, *self.weights[0].of(positive.columns))
         # Clusters with noted labels are always candidates while training; the best others fill the list up.
         chosen = (cluster_scores.detach() + noted * 2e4).topk(self._n_best()).indices
-        candidates, present = self._members_of(chosen)
-        scores = self.head(h, words, candidates).masked_fill(~present, _OUT)
-        n_labels = self.cluster_of.shape[0]
-        keys = torch.arange(h.shape[0], device=h.device)[:, None] * n_labels + candidates
-        positive = Positives.of(torch.isin(keys, rows * n_labels + labels) & present)
+        candidates, present = children_of(self.members, chosen)
+        scores = self.head(h, words, candidates).masked_fill(~present, OUT)
+        positive = noted_among(candidates, present, y, self.cluster_of.shape[0])
         rank = self.loss(scores, positive, *self.weights[1].of(candidates[positive]))
         lambda_ = 0.5 * self.steps_done / self.n_steps  # eq. 9, lambda = 0.5 e/E, step by step
         self.steps_done += 1
@@ -93,16 +90,11 @@ class ClusterNetwork(EncoderNetwork):
     def _n_best(self) -> int:
         return min(self.n_retrieved, self.members.shape[0])
 
-    def _members_of(self, clusters: Tensor) -> tuple[Tensor, Tensor]:
-        """(n, C) candidate labels of the clusters (n, K), and which of them are labels."""
-        members = self.members[clusters].flatten(1)
-        return members.clamp(min=0), members >= 0
-
     def top(self, batch: Batch, k: int) -> tuple[Tensor, Tensor]:
         h, words = self.document(batch), self.encoder.word_vectors
         with torch.autocast(h.device.type, enabled=False):
             retrieved = self.clusters(h, words).topk(self._n_best())
-            candidates, present = self._members_of(retrieved.indices)
+            candidates, present = children_of(self.members, retrieved.indices)
             above = F.logsigmoid(retrieved.values).repeat_interleave(self.members.shape[1], 1)
             scores = F.logsigmoid(self.head(h, words, candidates)) + above
         best = scores.masked_fill(~present, -torch.inf).topk(min(k, scores.shape[1]))
