@@ -23,7 +23,8 @@ ALLOWED: dict[str, set[str]] = {
     "metrics": {"core", "objectives"},  # the scorer takes propensities from the label counts of an estimator
     "linear": FOUNDATION,
     "trees": FOUNDATION | {"linear"},
-    "neural": {"core", "objectives", "metrics", "trees"},  # metrics: when to stop training
+    # metrics: when to stop training; data: the texts of labels come as a file
+    "neural": {"core", "data", "objectives", "metrics", "trees"},
     # metrics choose the best epoch of RankNet, whose network neural trains
     "compose": {"core", "objectives", "metrics", "neural"},
     "parallel": {"core"},

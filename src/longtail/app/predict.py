@@ -31,12 +31,11 @@ def predict(
     from longtail.bench.scoring import conform, predict_in_chunks
     from longtail.core.inputs import check_k
     from longtail.data import write_predictions
-    from longtail.errors import ParameterError
 
     if text is not None and (data is not None or out is not None):
-        raise ParameterError("--text is one text whose labels are shown; give it, or DATA and --out FILE")
+        raise typer.BadParameter("--text is one text whose labels are shown; give it, or DATA and --out FILE")
     if text is None and (data is None or out is None):
-        raise ParameterError("give DATA and --out FILE, or one --text TEXT")
+        raise typer.BadParameter("give DATA and --out FILE, or one --text TEXT")
     if out is not None:
         check_output_file(out, overwrite=overwrite)
     loaded = options.load(model, exponent)
