@@ -59,3 +59,8 @@ class MissingExtraError(LongtailError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}: pip install 'longtail[{extra}]'")
+
+
+def first_line(error: BaseException) -> str:
+    """What another library said, in one line: its name where it said nothing."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from longtail.core.run import Run
-from longtail.errors import ParameterError, TrainingError
+from longtail.errors import ParameterError, TrainingError, first_line
 from longtail.neural import snapshot
 from longtail.neural.batches import Batches, n_points, split, to_device
 from longtail.neural.optimisers import Optimisers
@@ -138,7 +138,7 @@ class _Training:
             except (torch.OutOfMemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise
-                shortage = str(error).partition("\n")[0]
+                shortage = first_line(error)
             self._halve(group, shortage)  # outside of the handler, whose traceback keeps the step's tensors alive
         finite = torch.isfinite(loss)
         if self.plan.clip is not None:

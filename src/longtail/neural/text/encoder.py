@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from longtail.core.state import State
-from longtail.errors import MissingExtraError, ModelError, ParameterError
+from longtail.errors import MissingExtraError, ModelError, ParameterError, first_line
 from longtail.neural.snapshot import from_array, to_array
 from longtail.neural.text.steady_norm import with_steady_norms
 from longtail.neural.text.tokeniser import EncoderTokeniser
@@ -89,9 +89,8 @@ class TextEncoder(nn.Module):
         try:
             model, report = transformers.AutoModel.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
         except Exception as error:  # transformers raises whatever its parts raise
-            reason = str(error).strip().partition("\n")[0] or type(error).__name__
             raise ModelError(
-                f"the encoder {name!r} cannot be loaded ({reason}); give a folder with config.json and "
+                f"the encoder {name!r} cannot be loaded ({first_line(error)}); give a folder with config.json and "
                 "model.safetensors, or the name of an encoder at the Hugging Face hub that can be reached from here"
             ) from error
         finally:
@@ -122,10 +121,9 @@ class TextEncoder(nn.Module):
             with torch.no_grad():
                 self.eval()(torch.zeros(1, length, dtype=torch.long), None)
         except Exception as error:  # whatever the code of a model raises that is made for something else
-            reason = str(error).strip().partition("\n")[0] or type(error).__name__
             raise ModelError(
-                f"{name} cannot read a text of {length} tokens ({reason}); give an encoder of texts, e.g. a BERT, "
-                "RoBERTa or MPNet, or a smaller length"
+                f"{name} cannot read a text of {length} tokens ({first_line(error)}); give an encoder of texts, "
+                "e.g. a BERT, RoBERTa or MPNet, or a smaller length"
             ) from error
         self.train(training)
 

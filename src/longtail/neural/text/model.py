@@ -18,7 +18,7 @@ from longtail.core.estimator import Estimator, check_choice, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run, thread_count
 from longtail.core.state import State
-from longtail.errors import DataError, ParameterError, TrainingError
+from longtail.errors import DataError, ParameterError, TrainingError, first_line
 from longtail.neural import held_out, losses
 from longtail.neural.batches import to_device
 from longtail.neural.device_csr import DeviceCsr
@@ -140,7 +140,7 @@ class TextModel(Estimator):
             if not is_out_of_memory(error):
                 raise
             raise TrainingError(
-                f"the network for {Y.shape[1]} labels does not fit into memory ({str(error).partition(chr(10))[0]}); "
+                f"the network for {Y.shape[1]} labels does not fit into memory ({first_line(error)}); "
                 f"leave rare labels out, set a smaller {self.memory_by}, or train where there is more memory"
             ) from error
         finally:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from longtail.core.state import State
-from longtail.errors import MissingExtraError, ModelError
+from longtail.errors import MissingExtraError, ModelError, first_line
 from longtail.neural.text.tokens import Tokens, tokenised
 
 try:
@@ -54,7 +53,7 @@ class EncoderTokeniser:
             loaded: Any = AutoTokenizer.from_pretrained(encoder)
             definition = loaded.backend_tokenizer.to_str()
         except Exception as error:  # transformers raises whatever its parts raise
-            raise ModelError(f"{encoder}: there is no tokenizer that can be read ({_first_line(error)})") from error
+            raise ModelError(f"{encoder}: there is no tokenizer that can be read ({first_line(error)})") from error
         if len(loaded) <= len(loaded.all_special_tokens):  # what transformers makes up where it finds no files
             raise ModelError(
                 f"{encoder}: there is no tokenizer; its files (tokenizer.json, or vocab.txt and the like) "
@@ -113,7 +112,3 @@ class EncoderTokeniser:
 def _plain(text: str) -> str:
     """The text without what UTF-8 cannot hold: halves of surrogate pairs, which some sources contain."""
     return text.encode("utf-8", "ignore").decode() if any(0xD800 <= ord(c) < 0xE000 for c in text) else text
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).partition(os.linesep)[0]
