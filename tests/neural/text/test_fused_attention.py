@@ -50,6 +50,21 @@ def test_states_and_gradients_are_those_of_transformers(mpnet, padded, monkeypat
         torch.testing.assert_close(gradient / scale, expected_gradients[name] / scale, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("padded", [False, True])
+def test_what_is_added_to_the_scores_lies_in_memory_as_the_one_kernel_of_a_gpu_wants_it(mpnet, padded, monkeypatch):
+    biases = []
+
+    def attention(q, k, v, attn_mask, dropout_p):
+        biases.append(attn_mask)
+        return v
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attention)
+    mask = torch.ones(4, 21, dtype=torch.long)
+    mask[1, 9:] = 0
+    with_fused_attention(mpnet)(torch.full((4, 21), 5), attention_mask=mask if padded else None)
+    assert [bias.stride()[1:] for bias in biases] == [(21 * 21, 21, 1)] * 3
+
+
 def test_the_weights_keep_their_names_and_other_encoders_are_left_alone(mpnet):
     names = list(mpnet.state_dict())
     assert list(with_fused_attention(mpnet).state_dict()) == names

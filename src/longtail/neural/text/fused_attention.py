@@ -45,11 +45,12 @@ class FusedEncoder(MPNetEncoder):
 
     def compute_position_bias(self, x: Tensor, position_ids: Tensor | None = None, num_buckets: int = 32) -> Tensor:
         # On the device (transformers counts positions on the CPU, in every step) and of one point: all points have the
-        # same positions. `+ mask` or `expand` gives it to all of them.
+        # same positions. `+ mask` or `expand` gives it to all of them. Contiguous: a GPU's one kernel refuses what it
+        # would have to gather, and torch then computes step by step after all.
         positions = torch.arange(x.shape[1], device=x.device)
         bucket_of: Any = self.relative_position_bucket
         buckets = bucket_of(positions[None, :] - positions[:, None], num_buckets=num_buckets)
-        bias: Tensor = self.relative_attention_bias(buckets).permute(2, 0, 1)[None]
+        bias: Tensor = self.relative_attention_bias(buckets).permute(2, 0, 1).contiguous()[None]
         bias = bias.expand(x.shape[0], -1, -1, -1) if self._mask is None else bias + self._mask
         kind = x.device.type
         return bias.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else bias
