@@ -51,10 +51,14 @@ class Optimisers:
         values = [
             _values(p) for part in self.parts for g in part.param_groups for p in g["params"] if p.grad is not None
         ]
-        norm = torch.stack([torch.linalg.vector_norm(v.float()) for v in values]).square().sum().sqrt()
+        at_once = any(v.is_cuda for v in values)  # a GPU waits for hundreds of small calls; on a CPU they are faster
+        norm = torch.nn.utils.get_total_norm(values, foreach=at_once)
         scale = (largest / (norm + 1e-6)).clamp(max=1.0)
-        for v in values:
-            v.mul_(scale)
+        if at_once:
+            torch._foreach_mul_(values, scale)
+        else:
+            for v in values:
+                v.mul_(scale)
         return norm
 
     def state(self) -> list[dict[int, dict[str, Any]]]:
