@@ -90,8 +90,8 @@ def test_parameters_of_the_network_that_were_changed_after_fit_are_not_saved(mod
 @pytest.mark.parametrize(
     "changes",
     [
-        {"loss": "bce"}, {"pooling": "cls"}, {"label_features": "encoder"},
-        CLUSTERED, CLUSTERED | {"loss": "bce"}, CLUSTERED | {"label_features": "encoder"},
+        {"loss": "bce"}, {"pooling": "cls"}, {"label_features": "words"}, {"prior": False},
+        CLUSTERED, CLUSTERED | {"loss": "bce"}, CLUSTERED | {"label_features": "words"}, CLUSTERED | {"prior": False},
     ],
 )  # fmt: skip
 def test_xgrank_finds_the_labels_in_every_form(changes, tmp_path):
@@ -103,6 +103,18 @@ def test_xgrank_finds_the_labels_in_every_form(changes, tmp_path):
     np.testing.assert_array_equal(loaded.scores, before.scores)
 
 
+@pytest.mark.parametrize("clusters", [{}, CLUSTERED])
+def test_labels_begin_at_how_frequent_they_are_or_at_zero(clusters):
+    settings = clusters | {"epochs": 1, "learning_rate": 1e-12, "head_learning_rate": 1e-12}
+    frequent = xgrank(**settings).fit(TRAIN.texts, TRAIN.Y).network_
+    equal = xgrank(**settings, prior=False).fit(TRAIN.texts, TRAIN.Y).network_
+    share = np.bincount(TRAIN.Y.indices, minlength=N_LABELS) / TRAIN.Y.shape[0]
+    odds = frequent.head.bias.detach().numpy()
+    np.testing.assert_allclose(1 / (1 + np.exp(-odds)), share, atol=0.02)
+    heads = [equal.head, *([equal.clusters] if clusters else [])]
+    assert max(float(head.bias.detach().abs().max()) for head in heads) < 1e-6
+
+
 def test_texts_of_labels_may_come_from_a_file(tmp_path):
     ids, words = [f"C-{i}" for i in range(N_LABELS)], [word(3 * i) for i in range(N_LABELS)]
     file = tmp_path / "labels.json"
@@ -110,7 +122,7 @@ def test_texts_of_labels_may_come_from_a_file(tmp_path):
     by_file = xgrank(label_text=str(file), epochs=2).fit(TRAIN.texts, TRAIN.Y, label_names=ids)
     by_name = xgrank(epochs=2).fit(TRAIN.texts, TRAIN.Y, label_names=words)
     assert by_file.label_names_ == ids
-    np.testing.assert_array_equal(by_file.network_.head.names, by_name.network_.head.names)
+    np.testing.assert_array_equal(by_file.network_.head.text_vectors, by_name.network_.head.text_vectors)
     by_file.save(tmp_path / "m")
     expected = by_name.predict(TEST.texts, k=3)
     file.unlink()  # a saved model needs it no longer

@@ -47,8 +47,10 @@ class XGRank(EncoderModel):
     loss: "grank" (log(1 + sum exp(negatives) sum exp(-positives)), eq. 4) or "bce".
     label_text: the words of labels take part in their vectors. True: those of the label names, where `fit` is given
     any; a file of JSON, plain or compressed, for names that are ids: `{name: text}` or `{name: {"label": text}}`.
-    label_features: what becomes of these words: "words", the mean of the encoder's word vectors, as in the paper, or
-    "encoder", what the encoder made of the whole text before training.
+    label_features: what becomes of these words: "encoder", what the encoder made of the whole text before training, or
+    "words", the mean of the encoder's word vectors, as in the paper.
+    prior: the score of a label begins at how frequent it is. False: at 0, as in the paper; "bce" then takes epochs to
+    learn that labels are rare.
     cluster_size, n_retrieved, label_width: labels of a cluster, clusters whose labels are ranked, width of a label's
     own vector; with clusters only.
     weighting: None, "pw", "pw-cb", "unbiased" (with "bce") or an object of `longtail.objectives`.
@@ -73,7 +75,8 @@ class XGRank(EncoderModel):
         loss: str = "grank",
         weighting: Any = None,
         label_text: bool | str = True,
-        label_features: str = "words",
+        label_features: str = "encoder",
+        prior: bool = True,
         clusters_above: int = 50_000,
         cluster_size: int = 32,
         n_retrieved: int = 60,
@@ -106,6 +109,7 @@ class XGRank(EncoderModel):
         self.weighting = weighting
         self.label_text = label_text
         self.label_features = label_features
+        self.prior = prior
         self.clusters_above = clusters_above
         self.cluster_size = cluster_size
         self.n_retrieved = n_retrieved
@@ -135,6 +139,7 @@ class XGRank(EncoderModel):
         if not isinstance(self.label_text, bool) and not (isinstance(self.label_text, str) and self.label_text):
             raise ParameterError(f"label_text is {self.label_text!r}, but must be true, false or a file of label texts")
         check_choice("label_features", self.label_features, ("words", "encoder"))
+        check_choice("prior", self.prior, (True, False))
         for name in ("cluster_size", "n_retrieved", "label_width"):
             check_whole(name, getattr(self, name), 1)
         check_whole("clusters_above", self.clusters_above, 0)
@@ -174,7 +179,7 @@ class XGRank(EncoderModel):
     ) -> ScoringNetwork:
         encoder = self._take_encoder()
         features = self._features_of_labels(encoder, device)
-        prior = log_odds(np.bincount(Y.indices, minlength=Y.shape[1]), Y.shape[0])
+        prior = self._first_scores(np.bincount(Y.indices, minlength=Y.shape[1]), Y.shape[0])
         if Y.shape[1] <= self.clusters_above:
             flat = self._flat(encoder, prior, features)
             flat.objective = self._objective(Y, device)
@@ -182,7 +187,7 @@ class XGRank(EncoderModel):
         members = label_clusters(token_features(tokens)[learning], Y, self.cluster_size, seed=self.random_state)
         of_clusters = points_of_clusters(Y, members)
         counts = np.bincount(of_clusters.indices, minlength=of_clusters.shape[1])
-        network = self._clustered(encoder, log_odds(counts, Y.shape[0]), prior, features, members)
+        network = self._clustered(encoder, self._first_scores(counts, Y.shape[0]), prior, features, members)
         network.loss = losses.LOSSES[self.loss]
         network.weights = (
             LabelWeights(self.weighting, counts, Y.shape[0], device),
@@ -190,6 +195,10 @@ class XGRank(EncoderModel):
         )
         network.n_steps = self.epochs * -(-learning.size // self.batch_size)
         return network
+
+    def _first_scores(self, counts: NDArray[np.int64], n_points: int) -> torch.Tensor:
+        """Of labels or clusters, before anything is known of a text."""
+        return log_odds(counts, n_points) if self.prior else torch.zeros(counts.size)
 
     def _features_of_labels(self, encoder: TextEncoder, device: torch.device) -> dict[str, Any]:
         """What `LabelHead` is to know of the labels' texts."""
