@@ -3,9 +3,10 @@
     python benchmarks/cluster_recall.py --data FOLDER --encoder FOLDER --out FOLDER [--set KEY=VALUE ...]
     python benchmarks/cluster_recall.py --data FOLDER --draw FOLDER [--docs docs]
 
-FOLDER of --data holds train and test .jsonl.xz (`text`, `labels`) and labels.json.xz. The first command trains and
-writes xgrank.npz (predictions) and xgrank.json (recall@k of the cluster stage, times); the second computes the metrics
-and writes results/benchmarks/cluster-recall-yso-finna-en.json and images/cluster_recall.png (X-GRank's figure 3).
+FOLDER of --data holds train and test .jsonl.xz (`text`, `labels`) and labels.json.xz. The first command trains
+recipes/yso-finna-en/xgrank.toml and writes xgrank.npz (predictions) and xgrank.json (recall@k of the cluster stage,
+times); the second computes the metrics and writes results/benchmarks/cluster-recall-yso-finna-en.json and
+images/cluster_recall.png (X-GRank's figure 3).
 """
 
 from __future__ import annotations
@@ -20,25 +21,21 @@ import numpy as np
 import torch
 from text_models import Notes, indicator, label_texts, read, values
 
+from longtail.bench.recipe import read_recipe
 from longtail.core import codec
 from longtail.core.run import Run
 
 K = 20
 RETRIEVED = (1, 2, 3, 5, 10, 20, 30, 40, 60, 100)
-SETTINGS: dict[str, Any] = {
-    "length": 64, "batch_size": 512, "epochs": 6, "learning_rate": 3e-4, "head_learning_rate": 3e-3, "dropout": 0.2,
-    "clusters_above": 0, "cluster_size": 32, "n_retrieved": 40,
-}  # fmt: skip
+RECIPE = Path(__file__).parents[1] / "recipes" / "yso-finna-en" / "xgrank.toml"
 
 
 def train(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
-    from longtail import XGRank
-
     ids = sorted({label for row in parts["train"][1] for label in row})
     column = {label: i for i, label in enumerate(ids)}
     texts, labels = parts["train"]
     own = {"encoder": arguments.encoder, "label_text": label_texts(arguments.data)}
-    model = XGRank(**own | SETTINGS | values(arguments.set))
+    model = read_recipe(RECIPE).estimator().set_params(**own | values(arguments.set))
     started = time.perf_counter()
     model.fit(texts, indicator(labels, column), label_names=ids, run=Run(progress=Notes()))
     record = {"parameters": codec.encode(model.get_params(deep=False)), "fit_s": time.perf_counter() - started}
@@ -101,8 +98,12 @@ def draw(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
     lines.append("| recall of labels, % | " + " | ".join(f"{value:.1f}" for value in recall.values()) + " |")
     lines += ["", "| " + " | ".join(metrics) + " | fit s |", "|" + " ---: |" * (len(metrics) + 1)]
     lines.append("| " + " | ".join(f"{value:.2f}" for value in metrics.values()) + f" | {record['fit_s']:.0f} |")
-    usual = SETTINGS | {"precision": "auto", "device": "auto"}
-    changed = [f"{name}={record['parameters'][name]}" for name in usual if record["parameters"][name] != usual[name]]
+    usual = codec.encode(read_recipe(RECIPE).estimator().get_params(deep=False))
+    changed = [
+        f"{name}={value}"
+        for name, value in record["parameters"].items()
+        if name not in ("encoder", "label_text") and value != usual[name]
+    ]
     command = "python benchmarks/cluster_recall.py --data FOLDER --encoder FOLDER --out FOLDER"
     published = {
         "command": f"{command} --set {' '.join(changed)}" if changed else command,
@@ -124,7 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--encoder")
-    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="parameters in place of SETTINGS")
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="parameters in place of the recipe's")
     parser.add_argument("--points", type=int, help="only the first so many points of each part")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--draw", type=Path)
