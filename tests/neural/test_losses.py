@@ -10,7 +10,7 @@ import torch
 
 from longtail.errors import ParameterError
 from longtail.neural import losses
-from longtail.neural.losses import LOSSES, LabelWeights, Positives
+from longtail.neural.losses import LOSSES, LabelWeights, Positives, warn_where_unbounded
 from longtail.objectives import (
     PW,
     PWcb,
@@ -134,6 +134,8 @@ def test_weights_come_from_the_objectives_normalised():
 def test_the_unbiased_weighting_warns_and_is_refused_by_ranking_losses(caplog):
     with caplog.at_level(logging.WARNING, "longtail"):
         weights = LabelWeights("unbiased", COUNTS, N_POINTS)
+        assert not caplog.text  # whoever trains says it, once
+        warn_where_unbounded("unbiased")
     assert "not bounded below" in caplog.text
     assert "Terms below 0 count as 0" in caplog.text
     scores, Y = case()

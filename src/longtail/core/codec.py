@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ def encode(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     if isinstance(value, tuple):  # JSON knows only lists, and some parameters (ngram_range) must stay tuples
         return {_TUPLE: [encode(item) for item in value]}
     if isinstance(value, list):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence, Set
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from longtail.errors import DataError, ParameterError
+
+PathLike = str | os.PathLike[str]  # where a file or a folder is named
 
 LARGEST_SQUARED_LENGTH = 1e20  # of a point's features
 MOST_COLUMNS = np.iinfo(np.int32).max  # features or labels: kernels see indices of int32
@@ -178,6 +182,16 @@ def check_label_strings(field: str, value: Any, n_labels: int) -> list[str] | No
 def _first_repeated(names: list[str]) -> str:
     seen: set[str] = set()
     return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+
+
+def check_path(name: str, value: Any, what: str) -> Path:
+    """A parameter that names a file or a folder, `what` it must be, as a string or a Path; ~ is somebody's home."""
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+        raise ParameterError(f"{name} is {value!r}, but must be {what}")
+    try:
+        return Path(value).expanduser()
+    except RuntimeError as error:
+        raise ParameterError(f"{name} is {os.fspath(value)!r}, but there is no such user on this machine") from error
 
 
 def check_k(k: Any, n_labels: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,7 @@ class GLaS(Estimator):
 
     def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
         placement = place(self.device, self.precision)
+        losses.warn_where_unbounded(self.weighting)
         if run.checkpoint:
             run.checkpoint.open(self._job())
         learning, tested = held_out.split(X.shape[0], self.validation, self.random_state)
@@ -250,7 +252,7 @@ class GLaS(Estimator):
         weights = self.network_.state_dict()
         state = State(arrays={name: to_array(weights[name]) for name in weights if name != "labels"})
         state.nest("search", self._search.state())
-        state.values["history"] = self.history_.epochs
+        state.values["history"] = asdict(self.history_)
         return state
 
     def _set_state(self, state: State) -> None:
@@ -262,4 +264,4 @@ class GLaS(Estimator):
             {name: torch.from_numpy(np.array(array)) for name, array in (weights | {"labels": labels}).items()}
         )
         self.network_.eval()
-        self.history_ = History(state.values["history"])
+        self.history_ = History(**state.values["history"])

@@ -42,15 +42,12 @@ class LabelWeights:
     """The factors of a weighting as tensors: `of(labels)` gives (own, opposite) of each noted pair's label.
 
     Normalised as deep models need it (Qaraei et al. 2021, eq. 24). The unbiased weighting is taken with its terms
-    bounded at 0, with a warning; only losses that decompose over labels have one.
+    bounded at 0 (`warn_where_unbounded`); only losses that decompose over labels have one.
     """
 
     def __init__(self, weighting: Any, counts: ArrayLike, n_points: int, device: torch.device | str = "cpu") -> None:
-        resolved = resolve_weighting(weighting)
-        own, opposite = normalised_coefficients(resolved, counts, n_points)
+        own, opposite = normalised_coefficients(resolve_weighting(weighting), counts, n_points)
         self.trivial = bool((own == 1).all() and not opposite.any())
-        if not resolved.bounded:
-            logger.warning("weighting=%r: %s. Terms below 0 count as 0 here", weighting, resolved.why_unbounded)
         self.own = torch.from_numpy(own.astype(np.float32)).to(device)
         self.opposite = torch.from_numpy(opposite.astype(np.float32)).to(device) if opposite.any() else None
 
@@ -58,6 +55,13 @@ class LabelWeights:
         if self.trivial:
             return None, None
         return self.own[labels], None if self.opposite is None else self.opposite[labels]
+
+
+def warn_where_unbounded(weighting: Any) -> None:
+    """To be said once a training, however many networks and levels it has."""
+    resolved = resolve_weighting(weighting)
+    if not resolved.bounded:
+        logger.warning("weighting=%r: %s. Terms below 0 count as 0 here", weighting, resolved.why_unbounded)
 
 
 # --- losses that decompose over labels ------------------------------------------------------------------------------

@@ -242,10 +242,12 @@ def test_rare_labels_gain_by_a_weighting(make):
     assert mean_score(weighted) > mean_score(plain)
 
 
-def test_validation_keeps_the_best_epoch():
+def test_validation_keeps_the_best_epoch(tmp_path):
     model = xgrank(validation=0.2, epochs=6, metric="P@1").fit(TRAIN.texts, TRAIN.Y)
     measured = [epoch["P@1"] for epoch in model.history_.epochs]
     assert model.history_.best_epoch == int(np.argmax(measured))
+    model.save(tmp_path / "m")
+    assert longtail.load_model(tmp_path / "m").history_ == model.history_
 
 
 @pytest.mark.parametrize(
@@ -445,6 +447,38 @@ def test_networks_that_are_no_encoders_of_texts_are_refused(tmp_path):
         write_tokenizer(tmp_path / name, [f"x{i}" for i in range(30)])
         with pytest.raises(ModelError, match=message):
             xgrank(encoder=str(tmp_path / name)).fit(TRAIN.texts, TRAIN.Y)
+
+
+def test_files_and_folders_may_be_given_as_paths(tmp_path):
+    table, vectors = tmp_path / "labels.json", tmp_path / "vectors.txt"
+    names = [f"C-{i}" for i in range(N_LABELS)]
+    table.write_text(json.dumps(dict.fromkeys(names, word(0))))
+    vectors.write_text(f"{word(0)} {' '.join(['0.5'] * 16)}\n")
+    models = [
+        xgrank(encoder=Path(planted_encoder()), label_text=table, token_cache=tmp_path / "tokens", epochs=1),
+        attention(vectors=vectors, epochs=1),
+    ]
+    for i, model in enumerate(models):
+        model.fit(TRAIN.texts, TRAIN.Y, label_names=names).save(tmp_path / f"m{i}")
+        loaded = longtail.load_model(tmp_path / f"m{i}")
+        expected = model.predict(TEST.texts, k=3)
+        np.testing.assert_array_equal(loaded.predict(TEST.texts, k=3).labels, expected.labels)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"), [(xgrank, "encoder"), (xgrank, "label_text"), (xgrank, "token_cache"), (attention, "vectors")]
+)
+def test_the_home_of_nobody_is_refused(make, name):
+    with pytest.raises(ParameterError, match=f"{name} is '~no-such-user/x', but there is no such user"):
+        make(**{name: "~no-such-user/x"}).fit(TRAIN.texts, TRAIN.Y, label_names=[f"{i}" for i in range(N_LABELS)])
+
+
+@pytest.mark.parametrize("make", [xgrank, aplc, attention])
+def test_what_is_wrong_with_a_weighting_is_said_once(make, caplog):
+    trees = {"clusters_above": 4, "cluster_size": 2} if make is not aplc else {}
+    loss = {"loss": "bce"} if make is xgrank else {}
+    make(weighting="unbiased", epochs=1, **trees, **loss).fit(TRAIN.texts, TRAIN.Y)
+    assert ["Terms below 0 count as 0" in r.getMessage() for r in caplog.records] == [True]
 
 
 def test_weights_that_are_missing_are_noticed(tmp_path):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.estimator import check_positive, check_whole
+from longtail.core.inputs import PathLike
 from longtail.core.state import State
 from longtail.errors import ParameterError
 from longtail.neural import losses
@@ -45,7 +46,7 @@ class APLCXLNet(EncoderModel):
     def __init__(
         self,
         *,
-        encoder: str = "sentence-transformers/all-mpnet-base-v2",
+        encoder: PathLike = "sentence-transformers/all-mpnet-base-v2",
         length: int = 512,
         pooling: str = "mean",
         layers: int = 1,
@@ -65,7 +66,7 @@ class APLCXLNet(EncoderModel):
         validation: float = 0.0,
         metric: str = "P@1",
         patience: int = 3,
-        token_cache: str | None = None,
+        token_cache: PathLike | None = None,
         quantise: str = "none",
         compile: bool = False,
         device: str = "auto",

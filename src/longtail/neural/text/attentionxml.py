@@ -13,6 +13,7 @@ from scipy import sparse
 from torch import nn
 
 from longtail.core.estimator import check_whole
+from longtail.core.inputs import PathLike, check_path
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.errors import ParameterError
@@ -56,7 +57,7 @@ class AttentionXML(TextModel):
     def __init__(
         self,
         *,
-        vectors: str | None = None,
+        vectors: PathLike | None = None,
         word_width: int = 100,
         vocabulary: int = 500_000,
         length: int = 500,
@@ -77,7 +78,7 @@ class AttentionXML(TextModel):
         validation: float = 0.0,
         metric: str = "P@1",
         patience: int = 3,
-        token_cache: str | None = None,
+        token_cache: PathLike | None = None,
         quantise: str = "none",
         device: str = "auto",
         precision: str = "auto",
@@ -121,8 +122,8 @@ class AttentionXML(TextModel):
             check_whole("widths", width, 1)
         check_share("word_dropout", self.word_dropout)
         check_share("dropout", self.dropout)
-        if self.vectors is not None and not isinstance(self.vectors, str):
-            raise ParameterError(f"vectors is {self.vectors!r}, but must be the name of a file or None")
+        if self.vectors is not None:
+            check_path("vectors", self.vectors, "a file or None")
 
     def _plan(self) -> TrainingPlan:
         return TrainingPlan(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from longtail.core.inputs import check_path
 from longtail.core.state import State
 from longtail.errors import MissingExtraError, ModelError, ParameterError, first_line
 from longtail.neural.snapshot import from_array, to_array
@@ -162,9 +163,8 @@ def _most_tokens(config: Any) -> int | None:
 
 def located(name: Any) -> str:
     """The folder, its ~ expanded, or the name at the hub; an error where it is a folder without an encoder."""
-    if not isinstance(name, str) or not name:
-        raise ParameterError(f"encoder is {name!r}, but must be a folder or the name of an encoder at the hub")
-    folder = Path(name).expanduser()
+    folder = check_path("encoder", name, "a folder or the name of an encoder at the hub")
+    name = os.fspath(name)
     looks_local = folder.is_absolute() or name.startswith(".") or name.count("/") > 1
     if looks_local and not folder.is_dir():
         raise ModelError(f"the encoder folder {name} does not exist")

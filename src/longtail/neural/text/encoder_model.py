@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from longtail.core.estimator import check_choice, check_positive, check_whole
+from longtail.core.inputs import PathLike
 from longtail.core.state import State
 from longtail.neural.plan import TrainingPlan, check_share
 from longtail.neural.snapshot import from_array, to_array
@@ -22,7 +23,7 @@ from longtail.neural.text.tokeniser import EncoderTokeniser
 class EncoderModel(TextModel):
     """Base of XGRank and APLCXLNet."""
 
-    encoder: str
+    encoder: PathLike
     pooling: str
     layers: int
     dropout: float
@@ -54,7 +55,7 @@ class EncoderModel(TextModel):
         source = located(self.encoder)
         self._pretrained = TextEncoder.load(source, pooling=self.pooling, layers=self.layers)
         tokeniser = EncoderTokeniser.load(source, self.length)
-        self._pretrained.check_fits(self.encoder, tokeniser, self.length)
+        self._pretrained.check_fits(str(self.encoder), tokeniser, self.length)
         return tokeniser
 
     def _take_encoder(self) -> TextEncoder:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy import sparse
 
 from longtail.core import codec, registry
 from longtail.core.estimator import Estimator, check_choice, check_whole
+from longtail.core.inputs import PathLike, check_path
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run, thread_count
 from longtail.core.state import State
@@ -86,7 +88,7 @@ class TextModel(Estimator):
     validation: float
     metric: str
     patience: int
-    token_cache: str | None
+    token_cache: PathLike | None
     quantise: str
     device: str
     precision: str
@@ -114,8 +116,7 @@ class TextModel(Estimator):
         check_whole("length", self.length, 3)
         check_choice("quantise", self.quantise, QUANTISATIONS)
         check_share("validation", self.validation)
-        if self.token_cache is not None and not isinstance(self.token_cache, str):
-            raise ParameterError(f"token_cache is {self.token_cache!r}, but must be a folder or None")
+        self._cache()
         if self.validation:
             held_out.metric_scorer(self.metric)
         thread_count(self.n_jobs)
@@ -126,11 +127,12 @@ class TextModel(Estimator):
 
     def _fit(self, X: Sequence[str], Y: sparse.csr_matrix, run: Run) -> None:
         placement = place(self.device, self.precision)
+        losses.warn_where_unbounded(self.weighting)
         if run.checkpoint:
             run.checkpoint.open(self._job())
         self._quantised: TextNetwork | None = None
         self.tokeniser_ = self._new_tokeniser(X)
-        tokens = self.tokeniser_.tokens(X, cache=self.token_cache)
+        tokens = self.tokeniser_.tokens(X, cache=self._cache())
         learning, tested = held_out.split(len(tokens), self.validation, self.random_state)
         validate = self._validation(X, Y, tested) if tested.size else None
         self._fitting = True
@@ -176,6 +178,9 @@ class TextModel(Estimator):
         texts, labels = [X[i] for i in tested], Y[tested]
         return lambda module: {self.metric: 100 * score(self, texts, labels)}
 
+    def _cache(self) -> Path | None:
+        return None if self.token_cache is None else check_path("token_cache", self.token_cache, "a folder or None")
+
     def _job(self) -> dict[str, Any]:
         parameters = {k: codec.encode(v) for k, v in self.get_params(deep=False).items() if k not in _FREE}
         return {"model": registry.name_of(type(self)), "parameters": parameters, "data": self.fingerprint_}
@@ -184,7 +189,7 @@ class TextModel(Estimator):
 
     def _predict(self, X: Sequence[str], k: int) -> Predictions:
         placement = place(self.device, self.precision)
-        tokens = self.tokeniser_.tokens(X, cache=self.token_cache)
+        tokens = self.tokeniser_.tokens(X, cache=self._cache())
         with torch_threads(self.n_jobs):
             network = self._predicting(placement.device)
             return best_labels(
@@ -236,7 +241,7 @@ class TextModel(Estimator):
     # --- how it is kept -----------------------------------------------------------------------------------------------
 
     def _get_state(self) -> State:
-        state = State({"history": self.history_.epochs})
+        state = State({"history": asdict(self.history_)})
         state.nest("tokeniser", self.tokeniser_.state())
         network = self._network_state()
         check_shape(self.network_, lambda: self._like_network(network), self.shaped_by)
@@ -249,7 +254,7 @@ class TextModel(Estimator):
         self.tokeniser_ = self._tokeniser_from(state.part("tokeniser"))
         self.network_ = self._network_from(state.part("network"))
         self.network_.eval()
-        self.history_ = History(state.values["history"])
+        self.history_ = History(**state.values["history"])
 
     @abstractmethod
     def _tokeniser_from(self, state: State) -> Tokeniser: ...

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from longtail.core.inputs import PathLike
 from longtail.core.state import State
 from longtail.errors import MissingExtraError, ModelError, first_line
 from longtail.neural.text.tokens import Tokens, tokenised
@@ -67,7 +68,7 @@ class EncoderTokeniser:
         """One more than the largest id."""
         return max(self.tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
-    def tokens(self, texts: Sequence[str], *, cache: str | None = None) -> Tokens:
+    def tokens(self, texts: Sequence[str], *, cache: PathLike | None = None) -> Tokens:
         return tokenised(texts, self._encode, cache=cache, tokeniser=self._description())
 
     def name_tokens(self, names: Iterable[str]) -> Tokens:

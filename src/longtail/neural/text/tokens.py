@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from longtail.core.inputs import PathLike
 from longtail.errors import DataError, OutputError
 
 Ints = NDArray[np.int32]
@@ -60,7 +61,7 @@ class Tokens:
         return padded, filled | ((lengths == 0)[:, None] & (places == 0))
 
 
-def tokenised(texts: Sequence[str], encode: Encode, *, cache: str | None, tokeniser: str) -> Tokens:
+def tokenised(texts: Sequence[str], encode: Encode, *, cache: PathLike | None, tokeniser: str) -> Tokens:
     """The tokens of all texts, a chunk at a time.
 
     cache: a folder; tokens are then written to a file there as they come and mapped, so that memory does not grow with

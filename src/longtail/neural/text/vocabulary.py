@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from longtail.core.inputs import PathLike, check_path
 from longtail.core.state import State, as_bytes, from_bytes
 from longtail.errors import DataError, ModelError
 from longtail.neural.text.tokens import Tokens, tokenised
@@ -45,7 +46,7 @@ class WordTokeniser:
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls([word for word, _ in ranked[:size]], length=length)
 
-    def tokens(self, texts: Sequence[str], *, cache: str | None = None) -> Tokens:
+    def tokens(self, texts: Sequence[str], *, cache: PathLike | None = None) -> Tokens:
         described = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass")).hexdigest()
         return tokenised(texts, self._encode, cache=cache, tokeniser=f"{described}{self.length}")
 
@@ -75,13 +76,13 @@ def _words(text: str, length: int) -> list[str]:
     return [word.lower() for word in _WORD.findall(text[: length * _CHARACTERS_A_WORD])]
 
 
-def word_vectors(file: str, words: list[str], rng: np.random.Generator) -> Floats:
+def word_vectors(file: PathLike, words: list[str], rng: np.random.Generator) -> Floats:
     """(1 + words, width): row 0 is the pad's, zero; words that the file lacks get random vectors of the same size.
 
     file: GloVe's text format (a word and its numbers a line; .gz too), word2vec's (the same with a first line of two
     numbers), or .npz with `words` and `vectors`.
     """
-    path = Path(file).expanduser()
+    path = check_path("vectors", file, "a file or None")
     if not path.is_file():
         raise ModelError(f"the file of word vectors {file} does not exist")
     wanted = {word: i for i, word in enumerate(words, 1)}

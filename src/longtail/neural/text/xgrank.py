@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.estimator import check_choice, check_whole
+from longtail.core.inputs import PathLike, check_path
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.data.labels import read_label_table
@@ -67,14 +68,14 @@ class XGRank(EncoderModel):
     def __init__(
         self,
         *,
-        encoder: str = "sentence-transformers/all-MiniLM-L6-v2",
+        encoder: PathLike = "sentence-transformers/all-MiniLM-L6-v2",
         length: int = 512,
         pooling: str = "mean",
         layers: int = 5,
         dropout: float = 0.5,
         loss: str = "grank",
         weighting: Any = None,
-        label_text: bool | str = True,
+        label_text: bool | PathLike = True,
         label_features: str = "encoder",
         prior: bool = True,
         clusters_above: int = 50_000,
@@ -92,7 +93,7 @@ class XGRank(EncoderModel):
         validation: float = 0.0,
         metric: str = "P@1",
         patience: int = 3,
-        token_cache: str | None = None,
+        token_cache: PathLike | None = None,
         quantise: str = "none",
         compile: bool = False,
         device: str = "auto",
@@ -136,8 +137,8 @@ class XGRank(EncoderModel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("loss", self.loss, ("grank", "bce"))
-        if not isinstance(self.label_text, bool) and not (isinstance(self.label_text, str) and self.label_text):
-            raise ParameterError(f"label_text is {self.label_text!r}, but must be true, false or a file of label texts")
+        if not isinstance(self.label_text, bool):
+            self._label_file()
         check_choice("label_features", self.label_features, ("words", "encoder"))
         check_choice("prior", self.prior, (True, False))
         for name in ("cluster_size", "n_retrieved", "label_width"):
@@ -156,7 +157,7 @@ class XGRank(EncoderModel):
             raise ParameterError(
                 f"label_text is a file ({self.label_text}), but fit was given no label_names to look up"
             )
-        text_of = read_label_table(Path(self.label_text).expanduser()).names
+        text_of = read_label_table(self._label_file()).names
         if not any(name in text_of for name in names):
             raise DataError(
                 f"has none of the {len(names)} labels of the data, e.g. {names[0]!r}; it must map label names to texts",
@@ -169,6 +170,9 @@ class XGRank(EncoderModel):
                 self.label_text, len(missing), len(names), missing[0],
             )  # fmt: skip
         return [text_of.get(name, name) for name in names]
+
+    def _label_file(self) -> Path:
+        return check_path("label_text", self.label_text, "true, false or a file of label texts")
 
     def _job(self) -> dict[str, Any]:
         texts = json.dumps(self._label_texts).encode()
