@@ -449,6 +449,28 @@ def test_networks_that_are_no_encoders_of_texts_are_refused(tmp_path):
             xgrank(encoder=str(tmp_path / name)).fit(TRAIN.texts, TRAIN.Y)
 
 
+@pytest.mark.parametrize("make", [xgrank, attention])
+def test_a_text_may_be_cut_shorter_or_longer_after_training(make, tmp_path):
+    model = make(epochs=1, length=8).fit(TRAIN.texts, TRAIN.Y)
+    text = " ".join(TEST.texts)
+    scores = {}
+    for length in (4, 8, 30):
+        model.set_params(length=length)
+        scores[length] = model.predict([text], k=3).scores
+        words = 2 if make is xgrank else 0  # of the encoder's own
+        np.testing.assert_array_equal(
+            model.predict([" ".join(text.split()[: length - words])], k=3).scores, scores[length]
+        )
+        assert len(model.explain(text, 0).tokens) == length - words
+    assert not np.array_equal(scores[4], scores[8])
+    assert not np.array_equal(scores[8], scores[30])
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(longtail.load_model(tmp_path / "m").predict([text], k=3).scores, scores[30])
+    if make is xgrank:
+        with pytest.raises(ParameterError, match="set length=64"):
+            model.set_params(length=65).predict([text])
+
+
 def test_files_and_folders_may_be_given_as_paths(tmp_path):
     table, vectors = tmp_path / "labels.json", tmp_path / "vectors.txt"
     names = [f"C-{i}" for i in range(N_LABELS)]

@@ -114,9 +114,7 @@ class TextEncoder(nn.Module):
                 f"the tokenizer has {tokeniser.n_tokens} tokens, but the encoder has vectors for {rows}: they do not "
                 "belong together; use the tokenizer files that came with the encoder"
             )
-        most = _most_tokens(self.model.config)
-        if most is not None and length > most:
-            raise ParameterError(f"length is {length}, but this encoder reads at most {most} tokens; set length={most}")
+        self.check_length(length)
         training = self.training
         try:
             with torch.no_grad():
@@ -127,6 +125,11 @@ class TextEncoder(nn.Module):
                 "e.g. a BERT, RoBERTa or MPNet, or a smaller length"
             ) from error
         self.train(training)
+
+    def check_length(self, length: int) -> None:
+        most = _most_tokens(self.model.config)
+        if most is not None and length > most:
+            raise ParameterError(f"length is {length}, but this encoder reads at most {most} tokens; set length={most}")
 
     def state(self) -> State:
         config: Any = self.model.config

@@ -15,7 +15,7 @@ from longtail.core.state import State
 from longtail.neural.plan import TrainingPlan, check_share
 from longtail.neural.snapshot import from_array, to_array
 from longtail.neural.text.encoder import POOLINGS, TextEncoder, located
-from longtail.neural.text.model import TextModel
+from longtail.neural.text.model import TextModel, Tokeniser
 from longtail.neural.text.network import TextNetwork
 from longtail.neural.text.tokeniser import EncoderTokeniser
 
@@ -57,6 +57,11 @@ class EncoderModel(TextModel):
         tokeniser = EncoderTokeniser.load(source, self.length)
         self._pretrained.check_fits(str(self.encoder), tokeniser, self.length)
         return tokeniser
+
+    def _reader(self) -> Tokeniser:
+        network: Any = self.network_
+        network.encoder.check_length(self.length)
+        return super()._reader()
 
     def _take_encoder(self) -> TextEncoder:
         encoder = self._pretrained

@@ -45,8 +45,9 @@ class Tokeniser(Protocol):
     """Texts to tokens and back to the characters that they stand for."""
 
     pad: int
+    length: int
 
-    def tokens(self, texts: Any, *, cache: str | None = None) -> Tokens: ...
+    def tokens(self, texts: Any, *, cache: PathLike | None = None) -> Tokens: ...
 
     def pieces(self, text: str) -> tuple[list[int], list[tuple[int, int] | None]]: ...
 
@@ -189,13 +190,19 @@ class TextModel(Estimator):
 
     def _predict(self, X: Sequence[str], k: int) -> Predictions:
         placement = place(self.device, self.precision)
-        tokens = self.tokeniser_.tokens(X, cache=self._cache())
+        tokens = self._reader().tokens(X, cache=self._cache())
         with torch_threads(self.n_jobs):
             network = self._predicting(placement.device)
             return best_labels(
                 network, tokens, k, pad=self.tokeniser_.pad, batch_size=_BATCHES_AHEAD * self.batch_size,
                 placement=placement,
             )  # fmt: skip
+
+    def _reader(self) -> Tokeniser:
+        """The tokeniser; it cuts to `length`, which may be set anew after training."""
+        self.tokeniser_.length = self.length
+        found: Tokeniser = self.tokeniser_
+        return found
 
     def _predicting(self, device: torch.device) -> TextNetwork:
         # While it is trained, a network is validated as it is: an 8-bit copy would be that of an earlier epoch.
@@ -214,7 +221,7 @@ class TextModel(Estimator):
         if not isinstance(text, str):
             raise DataError(f"explain takes one text, not {type(text).__name__}")
         number = self._label_number(label)
-        ids, spans = self.tokeniser_.pieces(text)
+        ids, spans = self._reader().pieces(text)
         placement = place(self.device, "float32")
         tokens = Tokens.of([ids])
         with torch_threads(self.n_jobs):
