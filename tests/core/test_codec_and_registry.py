@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
+from scipy import sparse
 
+import longtail
 from longtail.core import codec, registry
 from longtail.core.popularity import Popularity
 from longtail.errors import ModelError, ParameterError
@@ -76,11 +79,34 @@ def test_an_estimator_of_ones_own_can_be_registered(monkeypatch):
     class Mine(Popularity):
         pass
 
-    with pytest.raises(ParameterError, match="is not registered"):
+    with pytest.raises(ParameterError, match=r"is not registered; call longtail\.core\.registry\.register_"):
         registry.name_of(Mine)
     registry.register_estimator("mine", f"{Mine.__module__}:{Mine.__qualname__}")
     assert registry.name_of(Mine) == "mine"
     assert "mine" in registry.estimator_names()
+
+
+@dataclasses.dataclass(frozen=True)
+class Doubled:
+    """A weighting of one's own: every noted label counts `times` times."""
+
+    times: float = 2.0
+    bounded = True
+    why_unbounded = ""
+
+    def coefficients(self, counts, n_points):
+        return np.full(len(counts), self.times), np.zeros(len(counts))
+
+
+def test_a_weighting_of_ones_own_is_saved_once_it_is_registered(monkeypatch, tmp_path):
+    monkeypatch.setattr(registry, "_PARTS", dict(registry._PARTS))
+    X, Y = sparse.eye(6, format="csr"), [[0], [1], [0], [1], [0], [1]]
+    model = longtail.DiSMEC(weighting=Doubled(3.0)).fit(X, Y)
+    with pytest.raises(ParameterError, match=r"call longtail\.core\.registry\.register_part"):
+        model.save(tmp_path / "m")
+    registry.register_part("doubled", f"{Doubled.__module__}:{Doubled.__qualname__}")
+    model.save(tmp_path / "m")
+    assert longtail.load_model(tmp_path / "m").weighting == Doubled(3.0)
 
 
 def test_of_many_known_names_only_the_nearest_are_said():

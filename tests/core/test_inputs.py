@@ -202,3 +202,25 @@ def test_texts_are_taken_as_they_are_and_other_iterables_become_lists():
 def test_no_features_are_said():
     with pytest.raises(DataError, match="X is None, but the model needs features"):
         check_features(None)
+
+
+class Frame:
+    """What of a DataFrame counts here: two dimensions, and an array of its values."""
+
+    ndim = 2
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype=dtype)
+
+
+def test_labels_may_be_the_columns_of_a_frame():
+    rows = [[0, 1, 0], [1, 0, 1]]
+    assert check_labels(Frame(rows), n_points=2).toarray().tolist() == rows
+    for wrong in ([["yes", "no"]], [[2, 0]]):
+        with pytest.raises(DataError, match="only zeros and ones"):
+            check_labels(Frame(wrong))
+        with pytest.raises(DataError, match="only zeros and ones"):
+            check_labels(np.array(wrong))

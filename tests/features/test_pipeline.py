@@ -172,3 +172,15 @@ def test_a_generator_is_as_good_as_a_list_and_nothing_is_said() -> None:
         model.predict(None, k=2)
     with pytest.raises(DataError, match="needs texts"):
         TextPipeline(model=Popularity()).fit(None, Y)
+
+
+def test_an_exponent_reaches_the_model_behind_the_features(tmp_path):
+    wrapped = longtail.PropensityRerank(base=Popularity(), exponent=0.0, folds=2)
+    model = TextPipeline(model=wrapped, features=TextFeatures(min_df=1, max_df=1.0)).fit(TEXTS, Y)
+    X = model.features_.transform(TEXTS)
+    for exponent in (0.0, 1.0):
+        expected = model.model_.predict(X, k=2, exponent=exponent)
+        np.testing.assert_array_equal(model.predict(TEXTS, k=2, exponent=exponent).scores, expected.scores)
+    assert not np.array_equal(model.predict(TEXTS, exponent=1.0, k=2).scores, model.predict(TEXTS, k=2).scores)
+    with pytest.raises(ParameterError, match="exponent is given, but Popularity has none"):
+        TextPipeline(model=Popularity()).fit(TEXTS, Y).predict(TEXTS, exponent=0.5)

@@ -146,6 +146,7 @@ def test_cut_predictions_are_refused_but_complete_rankings_are_not() -> None:
         ({"ks": (0,)}, ParameterError, "k is 0"),
         ({"ks": (2, "3")}, ParameterError, "k is '3'"),
         ({"ks": ()}, ParameterError, "ks is empty"),
+        ({"ks": 3}, ParameterError, "must be a list of cut-offs"),
         ({"ks": (1,), "inverse_propensities": [1.0, 2.0]}, ParameterError, "2 inverse propensities for the 5 labels"),
         ({"ks": (1,), "inverse_propensities": [1, 1, 0.5, 1, 1]}, ParameterError, "of label 2 is 0.5"),
         ({"ks": (1,), "inverse_propensities": [1, np.nan, 1, 1, 1]}, ParameterError, "of label 1 is nan"),

@@ -32,6 +32,7 @@ def convert(
     from longtail.data.directory import KIND
     from longtail.errors import OutputError
 
+    options.check_apart(source, target)
     if target.is_dir() or not target.suffix:
         check_free(target, kind=KIND, overwrite=overwrite)
     elif target.exists() and not overwrite:

@@ -37,6 +37,8 @@ def evaluate(
     Propensities come from the training label counts, which a model holds; for a predictions file give --train.
     True labels that the model does not know count as misses.
     """
+    import numpy as np
+
     from longtail.app.console import print_json, say
     from longtail.bench.build import parse_propensity
     from longtail.bench.scoring import score_predictions
@@ -53,6 +55,8 @@ def evaluate(
         raise ParameterError(f"{subject} holds predictions; an exponent can only be given for a model")
     else:
         predictions, Y, counts, n_points = _from_file(subject, data, train, fields)
+    if not np.isin(predictions.labels, Y.indices).any():
+        say(f"warning: none of the predicted labels occurs in {data}; do they belong together?")
     scores = score_predictions(predictions, Y, training_counts=counts, n_training_points=n_points, propensity=chosen)
     if counts is None:
         say("PSP, PSnDCG and the bands are left out: they need the training label counts (give --train DATA)")
@@ -68,10 +72,22 @@ Loaded = tuple[Any, Any, Any, int | None]
 def _from_model(path: Path, data: Path, train: Path | None, fields: dict[str, Any], exponent: float | None) -> Loaded:
     from longtail.app.console import progress
     from longtail.bench.scoring import KS, conform, predict_in_chunks
+    from longtail.errors import DataError, ParameterError
 
     model = options.load(path, exponent)
-    dataset = options.read(data, label_names=model.label_names_, **fields)
+    names = model.label_names_
     counts, n_points = model.label_counts_, model.n_points_
+    if names is None and train is not None:  # its labels are numbered as those of the training data are
+        training = options.read(train, **fields)
+        names = training.label_names
+        if training.n_labels != model.n_labels_:
+            raise DataError(f"has {training.n_labels} labels, but {path} was trained on {model.n_labels_}", path=train)
+    dataset = options.read(data, label_names=names, **fields)
+    if names is None and dataset.label_names is not None:
+        raise ParameterError(
+            f"{path} was trained without label names, so its labels cannot be told among those of {data}; "
+            "train it with label_names, or give its training data (--train DATA)"
+        )
     if train is not None:
         training = options.read(train, label_names=dataset.label_names, **fields)
         counts, n_points = training.label_counts, training.n_points
@@ -81,18 +97,13 @@ def _from_model(path: Path, data: Path, train: Path | None, fields: dict[str, An
 
 def _from_file(path: Path, data: Path, train: Path | None, fields: dict[str, Any]) -> Loaded:
     from longtail.data import read_predictions
-    from longtail.data.files import suffixes
     from longtail.errors import ParameterError
 
     training = None if train is None else options.read(train, **fields)
     dataset = options.read(data, label_names=None if training is None else training.label_names, **fields)
-    holds_ids = suffixes(path)[0] in (".npz", ".txt")
-    if holds_ids and dataset.label_names is not None and training is None:
-        raise ParameterError(
-            f"{path} holds label ids, which follow the order of the training labels; give --train DATA, "
-            "or predictions as .jsonl, which hold names"
-        )
-    predictions = read_predictions(path, label_names=dataset.label_names)
+    if training is not None and training.label_names is None and dataset.label_names is not None:
+        raise ParameterError(f"{data} names its labels and {train} does not; they do not belong together")
+    predictions = read_predictions(path, label_names=dataset.label_names, ids_follow_names=training is not None)
     if training is None:
         return predictions, dataset.Y, None, None
     return predictions, dataset.Y, training.label_counts, training.n_points

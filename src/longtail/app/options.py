@@ -32,6 +32,14 @@ def read(path: Path, *, label_names: list[str] | None = None, **fields: Any) -> 
         return read_dataset(path, label_names=label_names, **fields)
 
 
+def check_apart(source: Path, target: Path) -> None:
+    """That a result does not take the place of what it is made of."""
+    from longtail.errors import OutputError
+
+    if source.exists() and target.exists() and source.samefile(target):
+        raise OutputError(f"{target} is what is read; write to another place")
+
+
 def check_threads(threads: int | None) -> None:
     """Say it of the option that the user typed, not of the parameter that it becomes."""
     from longtail.errors import ParameterError

@@ -36,7 +36,8 @@ def predict(
         raise typer.BadParameter("--text is one text whose labels are shown; give it, or DATA and --out FILE")
     if text is None and (data is None or out is None):
         raise typer.BadParameter("give DATA and --out FILE, or one --text TEXT")
-    if out is not None:
+    if data is not None and out is not None:
+        options.check_apart(data, out)
         check_output_file(out, overwrite=overwrite)
     loaded = options.load(model, exponent)
     check_k(k, loaded.n_labels_)

@@ -35,7 +35,7 @@ class Ensemble(Wrapper):
         the models of `candidates + 1 - rank`, 0 where a model does not propose the label; labels that are no model's
         candidate follow, with scores below 0, by the best rank that a model gives them.
     weights: None for equal ones, a list, or "fitted": those that explain the labels of unseen points best.
-    candidates: labels that each model proposes.
+    candidates: labels that each model proposes; where more are asked for, so many, which may change the first ones.
     held_out, folds, sample, prefit: how points are kept unseen, see `PropensityRerank`; "ranks" with given weights
         needs none.
     """
@@ -92,7 +92,10 @@ class Ensemble(Wrapper):
     def _check_parameters(self) -> None:
         models = self._parts()
         if not models:
-            raise ParameterError(f"models is {self.models!r}, but must be a list of estimators, at least one")
+            raise ParameterError(
+                f"models is {self.models!r}, but must be a list of estimators, at least one "
+                "(on the command line --base NAME,NAME)"
+            )
         for i, model in enumerate(models):
             check_part(f"models[{i}]", model)
         if len({model.input_kind for model in models}) > 1:

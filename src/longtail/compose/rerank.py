@@ -17,7 +17,8 @@ class PropensityRerank(Reranker):
 
     exponent: 0 ranks as the base does, 1 aims at the best propensity-scored precision. It may be changed after `fit`,
         or given to `predict`: nothing is trained anew.
-    base: any estimator, default DiSMEC. candidates: how many of its labels are ranked anew.
+    base: any estimator, default DiSMEC. candidates: how many of its labels are ranked anew;
+    where more are asked for, so many, which may change the first ones a little.
     propensity: a PropensityModel, (A, B), the name of a preset, or one propensity a label.
     folds: the base is trained this many times without a part of the points, which it then predicts, and once on all.
         held_out: instead, a share of the points that one base is trained without (cheaper). sample: at most this many

@@ -103,8 +103,8 @@ def check_labels(Y: Any, *, n_points: int | None = None, n_labels: int | None = 
     """Y as a CSR indicator matrix with float32 ones; takes sparse or dense 0/1 matrices, or lists of label ids."""
     if sparse.issparse(Y):
         matrix = sparse.csr_matrix(Y, dtype=np.float32)
-    elif isinstance(Y, np.ndarray) and Y.ndim == 2:
-        matrix = sparse.csr_matrix(Y.astype(np.float32))
+    elif getattr(Y, "ndim", 1) == 2:  # an array or a DataFrame, whose columns are the labels
+        matrix = sparse.csr_matrix(_zeros_and_ones(Y))
     else:
         matrix = labels_from_lists(Y, n_labels=n_labels)
     matrix = _canonical(_narrowed(matrix, "labels"))
@@ -118,6 +118,13 @@ def check_labels(Y: Any, *, n_points: int | None = None, n_labels: int | None = 
     if n_labels is not None and matrix.shape[1] != n_labels:
         raise DataError(f"Y has {matrix.shape[1]} labels where {n_labels} are expected")
     return matrix
+
+
+def _zeros_and_ones(Y: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(Y).astype(np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"Y must hold only zeros and ones (a label is present or not): {error}") from error
 
 
 def labels_from_lists(lists: Iterable[Iterable[int]], *, n_labels: int | None = None) -> sparse.csr_matrix:

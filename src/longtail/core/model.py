@@ -12,7 +12,7 @@ import numpy as np
 from longtail.core import codec, store
 from longtail.core.estimator import Estimator
 from longtail.core.state import State
-from longtail.errors import ModelError
+from longtail.errors import ModelError, first_line
 
 KIND = "model"
 
@@ -47,8 +47,11 @@ def load_model(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
         model.fingerprint_ = manifest["fingerprint"]
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{path}: the manifest and the arrays do not fit together ({error!r})") from error
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:  # the last: torch, where weights do not fit
+        raise ModelError(
+            f"{path}: the manifest and the arrays do not fit together ({type(error).__name__}: {first_line(error)}); "
+            "if another version of longtail wrote them, train the model again"
+        ) from error
     return model
 
 

@@ -46,6 +46,11 @@ def register_estimator(name: str, target: str) -> None:
     _ESTIMATORS[name] = target
 
 
+def register_part(name: str, target: str) -> None:
+    """Add what models may hold as a parameter, e.g. a weighting of your own, so that they can be saved."""
+    _PARTS[name] = target
+
+
 def estimator_names() -> list[str]:
     return sorted(_ESTIMATORS)
 
@@ -71,7 +76,11 @@ def name_of(cls: type) -> str:
     for name, known in (_ESTIMATORS | _PARTS).items():
         if known == target:
             return name
-    raise ParameterError(f"{target} is not registered; call register_estimator(name, {target!r}) first")
+    register = "register_estimator" if hasattr(cls, "fit") else "register_part"
+    raise ParameterError(
+        f"{target} is not registered; call longtail.core.registry.{register}(name, {target!r}) first, here and where "
+        "the model is loaded"
+    )
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:

@@ -54,7 +54,7 @@ def check_free(path: str | os.PathLike[str], *, kind: str, overwrite: bool = Fal
     if found is not None and found != kind:
         raise OutputError(f"{path} is a {found} directory, which a {kind} does not replace; choose another place")
     if not overwrite:
-        raise OutputError(f"{path} is not empty; choose another place, or overwrite it (--overwrite)")
+        raise OutputError(f"{path} is not empty; choose another place, or overwrite it (overwrite=True, --overwrite)")
     return path
 
 

@@ -91,7 +91,7 @@ def check_free(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     if path.is_dir():
         raise OutputError(f"{path} is a folder; a file is to be written there")
     if path.exists() and not overwrite:
-        raise OutputError(f"{path} exists; choose another place, or overwrite it (--overwrite)")
+        raise OutputError(f"{path} exists; choose another place, or overwrite it (overwrite=True, --overwrite)")
     return path
 
 

@@ -54,17 +54,21 @@ def write_predictions(
             stream.write(f"{line}\n".encode())
 
 
-def read_predictions(path: Path, *, label_names: Sequence[str] | None = None) -> Predictions:
+def read_predictions(
+    path: Path, *, label_names: Sequence[str] | None = None, ids_follow_names: bool = True
+) -> Predictions:
     """Predictions that `write_predictions` or another program wrote, best label first.
 
     label_names: needed where a .jsonl file holds names; ids follow this list, and names beyond it get ids after it.
+    Whole numbers in a .jsonl file are names where all label names are whole numbers, else ids. ids_follow_names=False:
+    ids are refused where there are names, because their order is not known to be that of the names.
     """
     suffix = _suffix(path, DataError)
-    if suffix == ".npz":
-        return _read_npz(path)
-    if suffix == ".txt":
-        return _collect(path, _txt_rows(path))
-    return _collect(path, _jsonl_rows(path, _label_ids(label_names)))
+    if suffix == ".jsonl":
+        return _collect(path, _jsonl_rows(path, _label_ids(label_names, path, ids_follow_names=ids_follow_names)))
+    if label_names is not None and not ids_follow_names:
+        raise _ids_without_order(path)
+    return _read_npz(path) if suffix == ".npz" else _collect(path, _txt_rows(path))
 
 
 def _suffix(path: Path, error: type[LongtailError]) -> str:
@@ -110,16 +114,28 @@ def _number(text: bytes, path: Path, line: int) -> float:
         raise DataError(f"{text[:40]!r} is not a number", path=path, line=line) from error
 
 
-def _label_ids(label_names: Sequence[str] | None) -> Callable[[Any], int | None]:
+def _label_ids(label_names: Sequence[str] | None, path: Path, *, ids_follow_names: bool) -> Callable[[Any], int | None]:
     """From a label as it stands in the file to its id; None for what cannot be one."""
     ids = None if label_names is None else {name: i for i, name in enumerate(label_names)}
+    numbers_are_names = ids is not None and all(name.isdecimal() for name in ids)
 
     def label_id(label: Any) -> int | None:
-        if isinstance(label, str):
-            return None if ids is None else ids.setdefault(label, len(ids))
-        return label if isinstance(label, int) and not isinstance(label, bool) and label >= 0 else None
+        whole = isinstance(label, int) and not isinstance(label, bool) and label >= 0
+        if ids is not None and (isinstance(label, str) or (whole and numbers_are_names)):
+            return ids.setdefault(str(label), len(ids))
+        if whole and ids is not None and not ids_follow_names:
+            raise _ids_without_order(path)
+        return label if whole else None
 
     return label_id
+
+
+def _ids_without_order(path: Path) -> DataError:
+    return DataError(
+        "holds label ids, which follow the order of the training labels; give the training data (--train DATA), or "
+        "predictions as .jsonl with names",
+        path=path,
+    )
 
 
 def _jsonl_rows(path: Path, label_id: Callable[[Any], int | None]) -> Iterator[tuple[int, Row]]:

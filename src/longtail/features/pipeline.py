@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from scipy import sparse
 from sklearn.base import clone
 
 from longtail.core import codec, registry
 from longtail.core.estimator import Estimator
+from longtail.core.inputs import check_k
 from longtail.core.model import part_state, restored_part
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
@@ -44,8 +46,21 @@ class TextPipeline(Estimator):
         self.model_ = registry.estimator_class("dismec")() if self.model is None else clone(self.model)
         self.model_.fit(self.features_.fit_transform(X), Y, label_names=self.label_names_, run=run)
 
+    def predict(self, X: Any, *, k: int = 5, exponent: float | None = None) -> Predictions:
+        """The k best labels of each text; `exponent` goes to a model that has one (PropensityRerank, RankNet)."""
+        if exponent is None:
+            return super().predict(X, k=k)
+        self._check_fitted()
+        if "exponent" not in self.model_.get_params(deep=False):
+            raise ParameterError(f"exponent is given, but {type(self.model_).__name__} has none to move")
+        self._check_parameters()
+        return self._answers(self._check_X(X, fitted=True), check_k(k, self.n_labels_), exponent=exponent)
+
     def _predict(self, X: Sequence[str], k: int) -> Predictions:
-        parts = [self.model_.predict(block, k=k) for block in self.features_.transform_chunks(X)]
+        return self._answers(X, k)
+
+    def _answers(self, X: Sequence[str], k: int, **options: Any) -> Predictions:
+        parts = [self.model_.predict(block, k=k, **options) for block in self.features_.transform_chunks(X)]
         return Predictions.concatenate(parts) if parts else Predictions(*empty_top(0, k))
 
     def _get_state(self) -> State:

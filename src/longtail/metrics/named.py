@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
@@ -90,6 +90,8 @@ def evaluate(
     `inverse_propensities` (1/p_l of each label of Y, from the training counts) are given. What each means is in its own
     docstring. Y may hold labels that the model does not know.
     """
+    if not isinstance(ks, Iterable):
+        raise ParameterError(f"ks is {ks!r}, but must be a list of cut-offs, e.g. ks=(1, 3, 5)")
     if not ks:
         raise ParameterError("ks is empty; give at least one cut-off, e.g. ks=(1, 3, 5)")
     deepest = max(check_cutoff(k) for k in ks)

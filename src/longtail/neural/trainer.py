@@ -49,9 +49,10 @@ def train(
     """Train a module in place; afterwards it holds the weights of the best epoch, or their average, in eval mode.
 
     module: `training_step(batch)` gives the mean loss over the batch's points, `parameter_groups(plan)`, if it exists,
-    the groups that `Optimisers` describes. validate: metrics of the module (in eval mode, without gradients) after each
-    epoch. run: progress, and a checkpoint that the caller has opened; with one, a training that was killed goes on
-    from the last checkpoint and ends as it would have.
+    the groups that `Optimisers` describes; `begin_step(share)`, if it exists, is told how much of the training is done.
+    validate: metrics of the module (in eval mode, without gradients) after each epoch. run: progress, and a checkpoint
+    that the caller has opened; with one, a training that was killed goes on from the last checkpoint and ends as it
+    would have.
     """
     plan.check()
     if plan.metric is not None and validate is None:
@@ -87,6 +88,7 @@ class _Training:
         self.placement, self.device = placement, placement.device
         module.to(self.device)
         self.training_step = placement.wrapped(_Step(module))
+        self.begin_step = getattr(module, "begin_step", None)
         self.optimisers = Optimisers(module, plan)
         self.steps_an_epoch = -(-len(batches) // plan.accumulate)
         self.history = History()
@@ -131,6 +133,10 @@ class _Training:
                 self._checkpoint()
 
     def _take_step(self, group: list[Any]) -> None:
+        number = self.epoch * self.steps_an_epoch + self.step_of_epoch
+        n_steps = self.plan.epochs * self.steps_an_epoch
+        if self.begin_step is not None:  # not a matter of `training_step`, of which a step may need many
+            self.begin_step(number / n_steps)
         while True:
             try:
                 loss = self._gradients(group)
@@ -143,10 +149,8 @@ class _Training:
         finite = torch.isfinite(loss)
         if self.plan.clip is not None:
             finite &= torch.isfinite(self.optimisers.gradients_clipped(self.plan.clip))
-        number = self.epoch * self.steps_an_epoch + self.step_of_epoch
         self.broken_at = torch.where(finite | (self.broken_at >= 0), self.broken_at, number)
         self.loss_sum += loss
-        n_steps = self.plan.epochs * self.steps_an_epoch
         self.optimisers.step(self.plan.learning_rate_factor(number, n_steps))
 
     def _gradients(self, group: list[Any]) -> torch.Tensor:
@@ -184,7 +188,7 @@ class _Training:
         if self.history.parts >= largest:
             raise TrainingError(
                 f"a single point does not fit into the memory of {self.device} ({shortage}); "
-                "make the network smaller, or train where there is more memory"
+                "make the network smaller (fewer labels, narrower layers), or train where there is more memory"
             )
         self.history.parts *= 2
         logger.warning(

@@ -67,6 +67,8 @@ def check_counts(counts: ArrayLike, n_points: int, *, what: str = "counts") -> F
     """Label counts as float64; an error unless they are finite and lie in 0..n_points."""
     if isinstance(n_points, bool) or not isinstance(n_points, (int, np.integer)) or n_points < 1:
         raise ParameterError(f"n_points is {n_points!r}, but must be a whole number of points, at least 1")
+    if hasattr(counts, "tocsr"):
+        raise ParameterError(f"{what} must be one number a label; got a matrix, whose column sums these would be")
     n = np.asarray(counts, dtype=np.float64)
     if n.ndim != 1:
         raise ParameterError(f"{what} must be one number a label; got an array of shape {n.shape}")

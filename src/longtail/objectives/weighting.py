@@ -174,7 +174,10 @@ def resolve_weighting(weighting: Any) -> Weighting:
         return _NAMED[weighting]()
     if isinstance(weighting, Weighting) and not isinstance(weighting, type):
         return weighting
-    raise ParameterError(f"weighting is {weighting!r}, but must be None, one of {', '.join(_NAMED)}, or a weighting")
+    raise ParameterError(
+        f"weighting is {weighting!r}, but must be None, one of {', '.join(_NAMED)}, or an "
+        "object with bounded, why_unbounded and coefficients (see Weighting)"
+    )
 
 
 def _check_normalise(normalise: Any) -> None:

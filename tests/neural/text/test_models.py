@@ -471,6 +471,51 @@ def test_a_text_may_be_cut_shorter_or_longer_after_training(make, tmp_path):
             model.set_params(length=65).predict([text])
 
 
+def test_clusters_and_labels_share_the_loss_by_steps_whatever_a_step_is_made_of(monkeypatch):
+    from longtail.neural.text.xgrank_network import ClusterNetwork
+
+    shares = []
+    real = ClusterNetwork.training_loss
+
+    def short_of_memory(self, batch, y):
+        if batch["tokens"].shape[0] > 4:
+            raise torch.OutOfMemoryError("out of memory")
+        shares.append(self.lambda_)
+        return real(self, batch, y)
+
+    monkeypatch.setattr(ClusterNetwork, "training_loss", short_of_memory)
+    model = xgrank(**CLUSTERED | {"epochs": 2, "batch_size": 16}).fit(TRAIN.texts, TRAIN.Y)
+    steps = 2 * -(-len(TRAIN.texts) // 16)
+    assert model.history_.parts >= 4
+    assert sorted(set(shares)) == [0.5 * step / steps for step in range(steps)]  # eq. 9
+
+
+@pytest.mark.parametrize("make", [xgrank, attention])
+def test_a_model_of_a_gpu_predicts_and_explains_without_one(make, tmp_path):
+    model = make(epochs=1).fit(TRAIN.texts, TRAIN.Y)
+    expected = model.predict(TEST.texts, k=3)
+    model.set_params(device="cuda").save(tmp_path / "m")
+    loaded = longtail.load_model(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.predict(TEST.texts, k=3).labels, expected.labels)
+    assert loaded.explain(TEST.texts[0], 0).tokens
+
+
+def test_a_tokenizer_that_knows_nothing_of_the_texts_is_refused(caplog):
+    strangers = [f"xx{i}" for i in range(len(TRAIN.texts))]
+    with pytest.raises(ModelError, match=f"knows nothing of the first {len(strangers)} texts"):
+        xgrank().fit(strangers, TRAIN.Y)
+    mixed = [f"{text} {' '.join(['zz'] * 40)}" for text in TRAIN.texts]
+    xgrank(epochs=1).fit(mixed, TRAIN.Y)
+    assert any("of another language?" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("length", ["a", 1.5, 0])
+def test_explain_looks_at_parameters_first(length):
+    model = xgrank(epochs=1).fit(TRAIN.texts, TRAIN.Y).set_params(length=length)
+    with pytest.raises(ParameterError, match="length is"):
+        model.explain(TEST.texts[0], 0)
+
+
 def test_files_and_folders_may_be_given_as_paths(tmp_path):
     table, vectors = tmp_path / "labels.json", tmp_path / "vectors.txt"
     names = [f"C-{i}" for i in range(N_LABELS)]

@@ -189,9 +189,10 @@ class AttentionXML(TextModel):
         """(points, beam) nodes whose children a point is trained on: its noted ones, then the best others."""
         placement = place(self.device, self.precision)
         k = min(self.beam, noted.shape[1])
-        best = best_labels(
-            self.network_, texts, k, pad=self.tokeniser_.pad, batch_size=self.batch_size, placement=placement
-        ).labels
+        with torch_threads(self.n_jobs):
+            best = best_labels(
+                self.network_, texts, k, pad=self.tokeniser_.pad, batch_size=self.batch_size, placement=placement
+            ).labels
         chosen = np.full((len(texts), k), -1, np.int64)
         for row, found in enumerate(best):
             own = noted.indices[noted.indptr[row] : noted.indptr[row + 1]]

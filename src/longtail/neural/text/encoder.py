@@ -90,9 +90,10 @@ class TextEncoder(nn.Module):
         try:
             model, report = transformers.AutoModel.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
         except Exception as error:  # transformers raises whatever its parts raise
+            known = "" if os.path.isdir(name) else "there is no folder of that name; "
             raise ModelError(
-                f"the encoder {name!r} cannot be loaded ({first_line(error)}); give a folder with config.json and "
-                "model.safetensors, or the name of an encoder at the Hugging Face hub that can be reached from here"
+                f"the encoder {name!r} cannot be loaded ({first_line(error)}); {known}give a folder with config.json "
+                "and model.safetensors, or the name of an encoder at the Hugging Face hub that can be reached from here"
             ) from error
         finally:
             shown.set_verbosity(level)
@@ -114,22 +115,20 @@ class TextEncoder(nn.Module):
                 f"the tokenizer has {tokeniser.n_tokens} tokens, but the encoder has vectors for {rows}: they do not "
                 "belong together; use the tokenizer files that came with the encoder"
             )
-        self.check_length(length)
+        most = _most_tokens(self.model.config)
+        if most is not None and length > most:
+            raise ParameterError(f"length is {length}, but this encoder reads at most {most} tokens; set length={most}")
         training = self.training
         try:
             with torch.no_grad():
-                self.eval()(torch.zeros(1, length, dtype=torch.long), None)
+                self.eval()(torch.zeros(1, length, dtype=torch.long, device=self.word_vectors.device), None)
         except Exception as error:  # whatever the code of a model raises that is made for something else
             raise ModelError(
                 f"{name} cannot read a text of {length} tokens ({first_line(error)}); give an encoder of texts, "
                 "e.g. a BERT, RoBERTa or MPNet, or a smaller length"
             ) from error
-        self.train(training)
-
-    def check_length(self, length: int) -> None:
-        most = _most_tokens(self.model.config)
-        if most is not None and length > most:
-            raise ParameterError(f"length is {length}, but this encoder reads at most {most} tokens; set length={most}")
+        finally:
+            self.train(training)
 
     def state(self) -> State:
         config: Any = self.model.config

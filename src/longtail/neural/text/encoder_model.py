@@ -19,6 +19,8 @@ from longtail.neural.text.model import TextModel, Tokeniser
 from longtail.neural.text.network import TextNetwork
 from longtail.neural.text.tokeniser import EncoderTokeniser
 
+_LOOKED_AT = 200  # texts, to see whether the tokenizer knows what they are made of
+
 
 class EncoderModel(TextModel):
     """Base of XGRank and APLCXLNet."""
@@ -56,11 +58,13 @@ class EncoderModel(TextModel):
         self._pretrained = TextEncoder.load(source, pooling=self.pooling, layers=self.layers)
         tokeniser = EncoderTokeniser.load(source, self.length)
         self._pretrained.check_fits(str(self.encoder), tokeniser, self.length)
+        tokeniser.check_knows(str(self.encoder), [texts[i] for i in range(min(len(texts), _LOOKED_AT))])
         return tokeniser
 
     def _reader(self) -> Tokeniser:
         network: Any = self.network_
-        network.encoder.check_length(self.length)
+        if self.length != self.tokeniser_.length:
+            network.encoder.check_fits(str(self.encoder), self.tokeniser_, self.length)
         return super()._reader()
 
     def _take_encoder(self) -> TextEncoder:

@@ -25,7 +25,7 @@ from longtail.neural import held_out, losses
 from longtail.neural.batches import to_device
 from longtail.neural.device_csr import DeviceCsr
 from longtail.neural.losses import LabelWeights
-from longtail.neural.placement import place, seeded, torch_threads
+from longtail.neural.placement import place, place_to_predict, seeded, torch_threads
 from longtail.neural.plan import TrainingPlan, check_share
 from longtail.neural.shape import check_shape
 from longtail.neural.text.batches import LengthBuckets, padded_batch
@@ -189,7 +189,7 @@ class TextModel(Estimator):
     # --- prediction ---------------------------------------------------------------------------------------------------
 
     def _predict(self, X: Sequence[str], k: int) -> Predictions:
-        placement = place(self.device, self.precision)
+        placement = place_to_predict(self.device, self.precision)
         tokens = self._reader().tokens(X, cache=self._cache())
         with torch_threads(self.n_jobs):
             network = self._predicting(placement.device)
@@ -218,11 +218,12 @@ class TextModel(Estimator):
     def explain(self, text: str, label: int | str) -> Explanation:
         """How much each token of the text spoke for a label (its id, or its name where the model has names)."""
         self._check_fitted()
+        self._check_parameters()
         if not isinstance(text, str):
             raise DataError(f"explain takes one text, not {type(text).__name__}")
         number = self._label_number(label)
         ids, spans = self._reader().pieces(text)
-        placement = place(self.device, "float32")
+        placement = place_to_predict(self.device, "float32")
         tokens = Tokens.of([ids])
         with torch_threads(self.n_jobs):
             batch = to_device(padded_batch(tokens, np.arange(1), self.tokeniser_.pad), placement.device)

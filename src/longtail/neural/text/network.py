@@ -55,6 +55,9 @@ class ScoringNetwork(TextNetwork):
     def training_loss(self, batch: Batch, y: Rows) -> Tensor:
         """The mean loss of the batch's points, whose noted labels are y."""
 
+    def begin_step(self, share: float) -> None:
+        """Told before every step how much of the training is done, from 0 to 1."""
+
     @abstractmethod
     def scores(self, batch: Batch) -> Tensor:
         """The scores of all labels, (n, L)."""
@@ -73,6 +76,9 @@ class TextTraining(nn.Module):
 
     def training_step(self, batch: Batch) -> Tensor:
         return self.network.training_loss(batch, self.Y.rows(batch["points"]))
+
+    def begin_step(self, share: float) -> None:
+        self.network.begin_step(share)
 
     def parameter_groups(self, plan: object) -> list[dict[str, object]]:
         groups: list[dict[str, object]] = self.network.parameter_groups(plan)  # type: ignore[operator]

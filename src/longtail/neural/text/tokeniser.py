@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,9 +20,12 @@ try:
 except ImportError as missing:
     raise MissingExtraError("tokenizers", "deep", "a text model") from missing
 
+logger = logging.getLogger(__name__)
+
 # A text is cut to this many characters a token before it is tokenised: a text of many megabytes costs no more than one
 # that fills the length. No ordinary text has tokens that long on average.
 _CHARACTERS_A_TOKEN = 64
+_KNOWN_SHARE = 0.5  # of tokens, below which something is probably wrong
 
 
 class EncoderTokeniser:
@@ -70,6 +74,21 @@ class EncoderTokeniser:
 
     def tokens(self, texts: Sequence[str], *, cache: PathLike | None = None) -> Tokens:
         return tokenised(texts, self._encode, cache=cache, tokeniser=self._description())
+
+    def check_knows(self, encoder: str, texts: Sequence[str]) -> None:
+        """That these texts are made of tokens that the tokenizer knows; `encoder` is its name."""
+        ids = [i for encoding in self._encodings([str(text) for text in texts]) for i in encoding.ids]
+        share = len(self._known(ids)) / len(ids) if ids else 1.0
+        if share == 0:
+            raise ModelError(
+                f"{encoder}: the tokenizer knows nothing of the first {len(texts)} texts; it is not this encoder's, "
+                "or of another language"
+            )
+        if share < _KNOWN_SHARE:
+            logger.warning(
+                "%s: the tokenizer knows %.0f %% of the tokens of the first %d texts, and the others are left out; is "
+                "the encoder of another language?", encoder, 100 * share, len(texts),
+            )  # fmt: skip
 
     def name_tokens(self, names: Iterable[str]) -> Tokens:
         """The tokens of names of labels, without special tokens."""

@@ -197,7 +197,6 @@ class XGRank(EncoderModel):
             LabelWeights(self.weighting, counts, Y.shape[0], device),
             self._objective(Y, device).weights,
         )
-        network.n_steps = self.epochs * -(-learning.size // self.batch_size)
         return network
 
     def _first_scores(self, counts: NDArray[np.int64], n_points: int) -> torch.Tensor:

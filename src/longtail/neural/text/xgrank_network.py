@@ -47,11 +47,10 @@ class ClusterNetwork(EncoderNetwork):
 
     members: Tensor
     cluster_of: Tensor
-    steps_done: Tensor
-    # For training: the loss, the weights of clusters and of labels, the steps in all.
+    # For training: the loss, the weights of clusters and of labels, and how much the ranking counts.
     loss: Loss | None = None
     weights: tuple[LabelWeights, LabelWeights] | None = None
-    n_steps: int = 1
+    lambda_: float = 0.0
 
     def __init__(
         self, encoder: TextEncoder, clusters: LabelHead, head: LabelHead, members: Tensor, *, n_retrieved: int,
@@ -66,7 +65,9 @@ class ClusterNetwork(EncoderNetwork):
         cluster_of[members[members >= 0]] = own[members >= 0]
         self.register_buffer("members", members, persistent=False)
         self.register_buffer("cluster_of", cluster_of, persistent=False)
-        self.register_buffer("steps_done", torch.zeros(()))  # kept with checkpoints: lambda goes on where it was
+
+    def begin_step(self, share: float) -> None:
+        self.lambda_ = 0.5 * share  # 0.5 e/E, step by step
 
     def training_loss(self, batch: Batch, y: Rows) -> Tensor:
         assert self.loss is not None
@@ -83,9 +84,7 @@ class ClusterNetwork(EncoderNetwork):
         scores = self.head(h, words, candidates).masked_fill(~present, OUT)
         positive = noted_among(candidates, present, y, self.cluster_of.shape[0])
         rank = self.loss(scores, positive, *self.weights[1].of(candidates[positive]))
-        lambda_ = 0.5 * self.steps_done / self.n_steps  # eq. 9, lambda = 0.5 e/E, step by step
-        self.steps_done += 1
-        return (1 - lambda_) * retrieve + lambda_ * rank
+        return (1 - self.lambda_) * retrieve + self.lambda_ * rank  # eq. 9
 
     def _n_best(self) -> int:
         return min(self.n_retrieved, self.members.shape[0])
