@@ -63,7 +63,8 @@ def main() -> None:
     print("\n".join(lines))
     if arguments.json:
         about = {
-            "command": "python benchmarks/quantise.py --data FOLDER --encoder MINILM --long FILE",
+            "command": f"python benchmarks/quantise.py --data FOLDER --encoder MINILM --points {arguments.points} "
+            f"--test-points {arguments.test_points} --long FILE",
             "machine": f"{platform.machine()}, torch {torch.__version__}", "training_points": arguments.points,
             "test_points": arguments.test_points,
         }  # fmt: skip

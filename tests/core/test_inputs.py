@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from longtail.core.inputs import check_features, check_k, check_labels, check_texts
+from longtail.core.inputs import check_features, check_k, check_label_names, check_labels, check_texts
 from longtail.errors import DataError, ParameterError
 
 DENSE = np.array([[0, 1.5, 0], [0, 0, 0], [2, 0, -1]], dtype=np.float64)
@@ -224,3 +224,8 @@ def test_labels_may_be_the_columns_of_a_frame():
             check_labels(Frame(wrong))
         with pytest.raises(DataError, match="only zeros and ones"):
             check_labels(np.array(wrong))
+
+
+def test_names_that_no_file_can_hold_are_refused():
+    with pytest.raises(DataError, match=r"label_names.* holds half a character"):
+        check_label_names(["fine", "\ud800bad"], 2)

@@ -183,7 +183,15 @@ def check_label_strings(field: str, value: Any, n_labels: int) -> list[str] | No
         raise DataError(f"{field} must be a list of strings")
     if len(strings) != n_labels:
         raise DataError(f"{field} has {len(strings)} entries, but Y has {n_labels} labels")
-    return [str(item) for item in strings]  # NumPy has strings of its own
+    names = [str(item) for item in strings]  # NumPy has strings of its own
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{field}: {name!r} holds half a character (a lone surrogate), which no file can"
+            ) from error
+    return names
 
 
 def _first_repeated(names: list[str]) -> str:

@@ -516,6 +516,19 @@ def test_explain_looks_at_parameters_first(length):
         model.explain(TEST.texts[0], 0)
 
 
+@pytest.mark.parametrize("make", [xgrank, aplc, attention])
+def test_whole_numbers_may_be_those_of_numpy(make, tmp_path):
+    model = make(length=np.int64(16), epochs=np.int32(1)).fit(TRAIN.texts, TRAIN.Y)
+    model.set_params(length=np.int64(8)).save(tmp_path / "m")
+    expected = model.predict(TEST.texts, k=3).labels
+    np.testing.assert_array_equal(longtail.load_model(tmp_path / "m").predict(TEST.texts, k=3).labels, expected)
+
+
+def test_a_path_is_a_folder_and_no_name_at_the_hub():
+    with pytest.raises(ModelError, match="the encoder folder some/where does not exist"):
+        xgrank(encoder=Path("some/where")).fit(TRAIN.texts, TRAIN.Y)
+
+
 def test_files_and_folders_may_be_given_as_paths(tmp_path):
     table, vectors = tmp_path / "labels.json", tmp_path / "vectors.txt"
     names = [f"C-{i}" for i in range(N_LABELS)]

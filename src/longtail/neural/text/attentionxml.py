@@ -134,7 +134,7 @@ class AttentionXML(TextModel):
         )  # fmt: skip
 
     def _new_tokeniser(self, texts: Sequence[str]) -> WordTokeniser:
-        tokeniser = WordTokeniser.learn(texts, size=self.vocabulary, length=self.length)
+        tokeniser = WordTokeniser.learn(texts, size=self.vocabulary, length=int(self.length))
         rng = np.random.default_rng(self.random_state)
         if self.vectors is None:
             self._table = rng.normal(0, 0.1, (len(tokeniser.words) + 1, self.word_width)).astype(np.float32)

@@ -166,8 +166,8 @@ def _most_tokens(config: Any) -> int | None:
 def located(name: Any) -> str:
     """The folder, its ~ expanded, or the name at the hub; an error where it is a folder without an encoder."""
     folder = check_path("encoder", name, "a folder or the name of an encoder at the hub")
-    name = os.fspath(name)
-    looks_local = folder.is_absolute() or name.startswith(".") or name.count("/") > 1
+    given_as_path, name = not isinstance(name, str), os.fspath(name)
+    looks_local = given_as_path or folder.is_absolute() or name.startswith(".") or name.count("/") > 1
     if looks_local and not folder.is_dir():
         raise ModelError(f"the encoder folder {name} does not exist")
     if folder.is_dir() and not (folder / "config.json").is_file():

@@ -56,7 +56,7 @@ class EncoderModel(TextModel):
         # The encoder comes first: what is wrong with it is said before the texts are read.
         source = located(self.encoder)
         self._pretrained = TextEncoder.load(source, pooling=self.pooling, layers=self.layers)
-        tokeniser = EncoderTokeniser.load(source, self.length)
+        tokeniser = EncoderTokeniser.load(source, int(self.length))
         self._pretrained.check_fits(str(self.encoder), tokeniser, self.length)
         tokeniser.check_knows(str(self.encoder), [texts[i] for i in range(min(len(texts), _LOOKED_AT))])
         return tokeniser

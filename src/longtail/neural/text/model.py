@@ -200,7 +200,7 @@ class TextModel(Estimator):
 
     def _reader(self) -> Tokeniser:
         """The tokeniser; it cuts to `length`, which may be set anew after training."""
-        self.tokeniser_.length = self.length
+        self.tokeniser_.length = int(self.length)  # NumPy has whole numbers that JSON does not know
         found: Tokeniser = self.tokeniser_
         return found
 
