@@ -110,3 +110,12 @@ def test_a_writer_that_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
         write_dataset(FEATURES, tmp_path / "a.txt", overwrite=True)
     assert (tmp_path / "a.txt").read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"), [("d.txt", "texts and label names"), ("d.jsonl", "features"), ("d.csv", "features"), ("d", None)]
+)
+def test_what_a_format_cannot_hold_is_said(tmp_path, caplog, name, lost):
+    data = Dataset(Y=[[0], [1]], X=np.eye(2), texts=["x", "y"], label_names=["a", "b"])
+    write_dataset(data, tmp_path / name)
+    assert [f"cannot hold the {lost}, which" in record.getMessage() for record in caplog.records] == [True] * bool(lost)

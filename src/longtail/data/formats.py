@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +14,8 @@ from scipy import sparse
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.errors import DataError, ParameterError
+
+logger = logging.getLogger(__name__)
 
 _XC, _JSONL, _CSV, _TSV, _PARQUET, _NPZ = (
     (".txt", ".svm", ".xc"),
@@ -158,9 +161,11 @@ def write_dataset(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: 
 
     The place is replaced only with `overwrite`, and only once the new content is complete. A directory keeps
     everything; the other formats keep what they have a place for (XC and .npz features and label ids, JSON lines and
-    tables texts and label names).
+    tables texts and label names), with a warning of what is lost.
     """
     suffix = "" if Path(path).is_dir() or not Path(path).suffix else _format(path)
+    if suffix:
+        _warn_of_losses(dataset, path, ("texts", "label_names") if suffix in (*_XC, _NPZ) else ("X",))
     if suffix == "":
         from longtail.data.directory import write_directory
 
@@ -184,3 +189,13 @@ def write_dataset(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: 
             write_parquet(dataset, path, overwrite=overwrite)
         else:
             write_csv(dataset, path, delimiter="\t" if suffix == _TSV else ",", overwrite=overwrite)
+
+
+def _warn_of_losses(dataset: Dataset, path: str | os.PathLike[str], without: Sequence[str]) -> None:
+    shown = {"X": "features", "texts": "texts", "label_names": "label names"}
+    lost = [shown[name] for name in without if getattr(dataset, name) is not None]
+    if lost:
+        logger.warning(
+            "%s cannot hold the %s, which are left out; a dataset directory (a name without an ending) can",
+            os.fspath(path), " and ".join(lost),
+        )  # fmt: skip
