@@ -433,6 +433,23 @@ def test_explain_takes_an_id_where_no_name_fits(cli, tmp_path):
     assert "has 6 labels" in err
 
 
+def test_explain_shows_what_the_base_of_a_module_looked_at(cli, tmp_path):
+    data = planted(30, 0)
+    base = longtail.AttentionXML(length=16, epochs=1, hidden=4, widths=(4,), word_width=4)
+    model = longtail.PropensityRerank(base=base, held_out=0.3).fit(data.texts, data.Y)
+    model.save(tmp_path / "m")
+    code, out, _ = cli("explain", tmp_path / "m", data.texts[0], "--label", "2", "--json")
+    expected = model.base_.explain(data.texts[0], 2)
+    assert code == 0
+    assert json.loads(out)["score"] == pytest.approx(expected.score)
+    assert [token["token"] for token in json.loads(out)["tokens"]] == [token.token for token in expected.tokens]
+    longtail.TextPipeline(features=longtail.TextFeatures(min_df=1, max_df=1.0)).fit(data.texts, data.Y).save(
+        tmp_path / "linear"
+    )
+    code, _, err = cli("explain", tmp_path / "linear", data.texts[0])
+    assert (code, "does not look at words" in err) == (2, True)
+
+
 def test_labels_of_points_to_predict_may_be_out_of_the_models_range(cli, xc):
     """As the page says: they are not used, but those of an XC file lie in the range of its first line."""
     assert cli("train", xc / "train.txt", "--model", "popularity", "--out", xc / "m")[0] == 0

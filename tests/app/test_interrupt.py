@@ -50,7 +50,7 @@ def stop_after_the_first_part(process, folder, how):
 def test_ctrl_c_leaves_nothing(data, tmp_path):
     code, out, err = stop_after_the_first_part(start(data, tmp_path), tmp_path, signal.SIGINT)
     assert code == 130, err
-    assert (out, err) == ("", "")
+    assert (out, err) == ("", "interrupted; nothing is kept (with --resume finished parts would be)\n")
     assert list(tmp_path.iterdir()) == []
 
 

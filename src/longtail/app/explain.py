@@ -24,7 +24,10 @@ def explain(
     from longtail.errors import ParameterError
 
     loaded = load_model(model)
-    if not hasattr(loaded, "explain"):
+    reader = loaded
+    while not hasattr(reader, "explain") and hasattr(reader, "base_"):
+        reader = reader.base_  # a module that ranks anew what another model has read
+    if not hasattr(reader, "explain"):
         raise ParameterError(f"{model}: {type(loaded).__name__} does not look at words; text models do, e.g. XGRank")
     names = loaded.label_names_
     if label:
@@ -32,7 +35,7 @@ def explain(
         wanted = int(label) if is_id else label
     else:
         wanted = int(loaded.predict([text], k=1).labels[0, 0])
-    found = loaded.explain(text, wanted)
+    found = reader.explain(text, wanted)
     shown = str(found.label) if names is None else names[found.label]
     if as_json:
         tokens = [{"token": t.token, "start": t.start, "end": t.end, "weight": t.weight} for t in found.tokens]

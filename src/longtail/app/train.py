@@ -81,6 +81,8 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
         # A training that ran into trouble keeps them too: its error says how to go on.
         if not resume and not isinstance(error, TrainingError):
             checkpoint.clear()
+            if isinstance(error, KeyboardInterrupt):
+                say("interrupted; nothing is kept (with --resume finished parts would be)")
         elif partial.exists() and isinstance(error, KeyboardInterrupt):
             say(f"interrupted; finished parts are kept in {partial} for --resume")
         raise
