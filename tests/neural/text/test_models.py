@@ -256,8 +256,11 @@ def test_validation_keeps_the_best_epoch(tmp_path):
         lambda: longtail.Ensemble(models=[attention(), xgrank(epochs=8)]),
         lambda: longtail.RankNet(base=attention(), folds=2, epochs=2, units=4),
         lambda: longtail.Taug(base=attention(), tau=0.3),
+        lambda: longtail.Ensemble(models=[aplc(), attention()]),
+        lambda: longtail.RankNet(base=aplc(), held_out=0.3, epochs=2, units=4),
+        lambda: longtail.Taug(base=aplc(), tau=0.3),
     ],
-    ids=["ensemble", "ranknet", "taug"],
+    ids=["ensemble", "ranknet", "taug", "ensemble of aplc", "ranknet of aplc", "taug of aplc"],
 )
 def test_they_work_inside_of_wrappers(wrapped):
     assert share_found(wrapped().fit(TRAIN.texts, TRAIN.Y)) >= 0.95
