@@ -134,3 +134,10 @@ def test_labels_that_csv_cannot_hold_are_refused(tmp_path):
     with pytest.raises(DataError, match="only features"):
         write_dataset(Dataset(Y=[[0]], X=[[1.0]]), tmp_path / "a.parquet")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("cell", "hints"), [('"a, b"', 1), ("a|b", 1), ("a;b", 0), ("a", 0), ("", 0)])
+def test_another_separator_is_hinted_at(tmp_path, caplog, cell, hints):
+    (tmp_path / "d.csv").write_text(f"text,labels\nx,{cell}\ny,{cell}\n")
+    read_dataset(tmp_path / "d.csv")
+    assert ["if it stands between labels" in record.getMessage() for record in caplog.records] == [True] * hints

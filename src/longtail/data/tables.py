@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,9 +20,12 @@ from longtail.data.labels import LabelCollector
 from longtail.data.texts import Texts, TextsBuilder
 from longtail.errors import DataError
 
+logger = logging.getLogger(__name__)
+
 Path = str | os.PathLike[str]
 
 SEPARATOR = ";"
+_SEPARATORS = (",", "|", "\t", ";")  # that tables have between labels
 _BLOCK_BYTES = 16 << 20  # a CSV row must fit into a block
 _ROWS = 4096
 
@@ -118,7 +122,21 @@ def _collect(
     if row == 0:
         raise DataError("the table has no rows", path=path)
     Y, found = labels.finish()
+    _hint_at_separator(path, Y, found, separator)
     return Dataset(Y=Y, texts=Texts(*texts.arrays()), label_names=found)
+
+
+def _hint_at_separator(path: Path, Y: Any, names: Sequence[str] | None, separator: str) -> None:
+    """Where no cell was split and most labels hold what others put between labels, it is said."""
+    if not names or int(Y.getnnz(axis=1).max()) > 1:
+        return
+    for other in _SEPARATORS:
+        if other != separator and sum(other in name for name in names) > len(names) / 2:
+            logger.warning(
+                "%s: no row has more than one label, and most labels hold %r, e.g. %r; if it stands between labels, say "
+                "so (separator=%r, --separator)", os.fspath(path), other, names[0], other,
+            )  # fmt: skip
+            return
 
 
 def _split(value: Any, separator: str) -> list[str] | None:
