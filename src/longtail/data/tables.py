@@ -133,8 +133,8 @@ def _hint_at_separator(path: Path, Y: Any, names: Sequence[str] | None, separato
     for other in _SEPARATORS:
         if other != separator and sum(other in name for name in names) > len(names) / 2:
             logger.warning(
-                "%s: no row has more than one label, and most labels hold %r, e.g. %r; if it stands between labels, say "
-                "so (separator=%r, --separator)", os.fspath(path), other, names[0], other,
+                "%s: no row has more than one label, and most labels hold %r, e.g. %r; if it stands between labels, "
+                "say so (separator=%r, --separator)", os.fspath(path), other, names[0], other,
             )  # fmt: skip
             return
 
