@@ -13,6 +13,7 @@ import longtail
 from contract.planted import planted
 from longtail.app.cli import main
 from longtail.data import Dataset, read_dataset, read_predictions, write_dataset
+from longtail.errors import OutputError
 from longtail.metrics import evaluate
 from longtail.objectives import PropensityModel
 
@@ -109,6 +110,32 @@ def test_predictions_of_other_labels_are_noticed(cli, texts):
     code, _, err = cli("evaluate", texts / "p.jsonl", texts / "test.jsonl")
     assert code == 0
     assert "none of the predicted labels occurs in" in err
+
+
+@pytest.mark.parametrize("error", [OutputError("no space left"), RuntimeError("a fault of ours")])
+def test_a_model_that_cannot_be_written_does_not_cost_the_training(cli, xc, monkeypatch, error):
+    train = ("train", xc / "train.txt", "--model", "dismec", "--out", xc / "m")
+
+    def full(*_, **__):
+        raise error
+
+    with monkeypatch.context() as broken:
+        broken.setattr(longtail.DiSMEC, "save", full)
+        if isinstance(error, OutputError):
+            code, _, err = cli(*train)
+            assert (code, "no space left" in err, "are kept in" in err) == (2, True, True)
+        else:  # what we did not foresee shows where it comes from
+            monkeypatch.setattr(sys, "argv", ["longtail", *map(str, train)])
+            with pytest.raises(RuntimeError):
+                main()
+    assert list((xc / "m.partial").glob("*.safetensors"))
+    with monkeypatch.context() as slow:
+        slow.setattr("longtail.core.run.Checkpoint.put", full)  # nothing is trained anew
+        assert cli(*train, "--resume")[0] == 0
+    assert not (xc / "m.partial").exists()
+    data = read_dataset(xc / "train.txt")
+    expected = longtail.DiSMEC().fit(data.X, data.Y).predict(data.X, k=3)
+    np.testing.assert_array_equal(longtail.load_model(xc / "m").predict(data.X, k=3).labels, expected.labels)
 
 
 def test_a_result_never_takes_the_place_of_its_source(cli, texts):

@@ -64,7 +64,7 @@ def train(
 def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, overwrite: bool) -> None:
     from longtail.app.console import progress, say
     from longtail.core.run import Checkpoint, Run, Silent, helps_another_process
-    from longtail.errors import TrainingError
+    from longtail.errors import DataError, ModelError, ParameterError
 
     first = not helps_another_process()
     partial = out.with_name(f"{out.name}.partial")
@@ -77,14 +77,18 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
         if first:
             estimator.save(out, overwrite=overwrite)
     except BaseException as error:
-        # A killed process cannot come here, and leaves its parts; whoever interrupts on purpose wants nothing left.
-        # A training that ran into trouble keeps them too: its error says how to go on.
-        if not resume and not isinstance(error, TrainingError):
+        # A killed process cannot come here, and leaves its parts; whoever interrupts on purpose wants nothing left, and
+        # of data or parameters that are wrong nothing is worth keeping. All else (a full disk when the model is to be
+        # written, memory that ran out, a loss that is not finite) must not cost what is finished.
+        interrupted = isinstance(error, KeyboardInterrupt)
+        if not resume and (interrupted or isinstance(error, (DataError, ModelError, ParameterError))):
             checkpoint.clear()
-            if isinstance(error, KeyboardInterrupt):
+            if interrupted:
                 say("interrupted; nothing is kept (with --resume finished parts would be)")
-        elif partial.exists() and isinstance(error, KeyboardInterrupt):
-            say(f"interrupted; finished parts are kept in {partial} for --resume")
+        elif not resume and not checkpoint.holds_parts():
+            checkpoint.clear()
+        elif checkpoint.holds_parts():
+            say(f"{'interrupted; ' * interrupted}finished parts are kept in {partial} for --resume")
         raise
     checkpoint.clear()
     if not first:

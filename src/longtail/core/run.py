@@ -170,6 +170,10 @@ class Checkpoint:
         """A checkpoint within this one, for a job of its own that is part of this job: a model inside of a model."""
         return Checkpoint(self.folder / name, resume=self.resume)
 
+    def holds_parts(self) -> bool:
+        """Whether this job has left anything that a later one could go on from."""
+        return self._opened and any(self.folder.rglob("*.safetensors"))
+
     def clear(self) -> None:
         """Remove the folder, if this job opened it: what `open` refused belongs to someone else."""
         if self._opened:
