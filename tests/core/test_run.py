@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from longtail.core.run import Checkpoint, fingerprint, in_threads, thread_count
+from longtail.core.run import Checkpoint, each_in_threads, fingerprint, in_threads, thread_count
 from longtail.errors import OutputError, ParameterError
 
 
@@ -21,12 +21,21 @@ def test_results_keep_the_order_of_the_items(n_jobs):
         time.sleep(0.002 * (item % 3))
         return item * item
 
-    assert list(in_threads(work, range(20), n_jobs=n_jobs)) == [i * i for i in range(20)]
+    with in_threads(work, range(20), n_jobs=n_jobs) as results:
+        assert list(results) == [i * i for i in range(20)]
 
 
 def test_items_really_run_side_by_side():
     meeting = threading.Barrier(2, timeout=10)
-    assert sorted(in_threads(lambda _: meeting.wait(), range(2), n_jobs=2)) == [0, 1]
+    with in_threads(lambda _: meeting.wait(), range(2), n_jobs=2) as results:
+        assert sorted(results) == [0, 1]
+
+
+@pytest.mark.parametrize("n_items", [0, 1, 7])
+def test_each_item_is_worked_on_once(n_items):
+    done: list[int] = []
+    each_in_threads(done.append, range(n_items), n_jobs=3)
+    assert sorted(done) == list(range(n_items))
 
 
 def test_only_a_few_items_are_under_way_at_once():
@@ -37,10 +46,9 @@ def test_only_a_few_items_are_under_way_at_once():
             taken.append(i)
             yield i
 
-    results = in_threads(lambda item: item, items(), n_jobs=2)
-    next(results)
-    assert len(taken) <= 5
-    results.close()
+    with in_threads(lambda item: item, items(), n_jobs=2) as results:
+        next(results)
+        assert len(taken) <= 5
     assert len(taken) <= 5
 
 
@@ -56,18 +64,24 @@ def test_an_error_or_interrupt_in_the_work_ends_it_and_drops_the_rest(error, n_j
             raise error
         return item
 
-    with pytest.raises(type(error)):
-        list(in_threads(work, range(1000), n_jobs=n_jobs))
+    with pytest.raises(type(error)), in_threads(work, range(1000), n_jobs=n_jobs) as results:
+        list(results)
     assert len(started) < 30
     assert threading.active_count() == before
 
 
 def test_an_interrupt_of_the_caller_waits_for_the_threads():
     before = threading.active_count()
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the loop body is what is interrupted
-        for _ in in_threads(lambda item: time.sleep(0.01), range(1000), n_jobs=2):
-            raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with in_threads(lambda item: time.sleep(0.01), range(1000), n_jobs=2) as results:
+            for _ in results:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as kept:  # with the traceback, whose frames hold the results
+        interrupted()
     assert threading.active_count() == before
+    del kept
 
 
 @pytest.mark.parametrize("n_jobs", [0, -2, 1.5, "2", True])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import math
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +131,15 @@ def test_errors_name_file_and_line(tmp_path, content, line, message):
         read(tmp_path, content)
     assert caught.value.line == line
     assert str(caught.value).startswith(str(tmp_path / "data.txt"))
+
+
+def test_no_thread_outlives_an_error_that_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(xc, "thread_count", lambda n_jobs: 2)
+    before = threading.active_count()
+    with pytest.raises(DataError) as kept:
+        read(tmp_path, b"0 1:nan\n")
+    assert threading.active_count() == before
+    del kept
 
 
 def test_expected_widths_are_limits(tmp_path):

@@ -13,8 +13,9 @@ import logging
 import os
 import shutil
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -224,27 +225,43 @@ def thread_count(n_jobs: int | None) -> int:
     return int(n_jobs)
 
 
+@contextlib.contextmanager
 def in_threads(
     work: Callable[[Item], Result], items: Iterable[Item], *, n_jobs: int | None = None, ahead: int | None = None
-) -> Iterator[Result]:
+) -> Iterator[Iterator[Result]]:
     """Results of `work(item)` in the order of the items, computed by threads (kernels release the GIL).
 
     At most `ahead` items are under way or waiting to be taken, twice as many as there are threads if not given, so
     results do not pile up; give more where items differ much in size. An interrupt or an error waits for the items
     that run and drops the rest.
+
+    The threads end with the `with` block. They must not end with the results instead: a traceback may keep those, and
+    then the garbage collector would wait for threads, in any thread and under any lock, which can wait forever.
     """
     threads = thread_count(n_jobs)
-    remaining = iter(items)
     if threads == 1:
-        yield from map(work, remaining)
+        yield map(work, items)
         return
     with ThreadPoolExecutor(threads) as pool:
-        queue: list[Future[Result]] = [pool.submit(work, item) for item in islice(remaining, ahead or 2 * threads)]
-        try:
+        queue: deque[Future[Result]] = deque()
+
+        def results() -> Iterator[Result]:
+            remaining = iter(items)
+            queue.extend(pool.submit(work, item) for item in islice(remaining, ahead or 2 * threads))
             while queue:
-                wait(queue[:1], return_when=FIRST_COMPLETED)
-                yield queue.pop(0).result()
+                wait([queue[0]])  # an interrupt here leaves it in the queue
+                yield queue.popleft().result()
                 queue.extend(pool.submit(work, item) for item in islice(remaining, 1))
+
+        try:
+            yield results()
         finally:
             for future in queue:
                 future.cancel()
+
+
+def each_in_threads(work: Callable[[Item], None], items: Sequence[Item], *, n_jobs: int | None = None) -> None:
+    """Call `work(item)` for each item, in no more threads than there are items."""
+    with in_threads(work, items, n_jobs=min(thread_count(n_jobs), max(len(items), 1))) as calls:
+        for _ in calls:
+            pass

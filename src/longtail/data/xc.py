@@ -42,14 +42,14 @@ def read_xc(path: Path, *, n_features: int | None = None, n_labels: int | None =
         header = _read_header(first, path, n_features, n_labels)
         rest = b"" if header.given else first
         limits = header.n_labels, header.n_features
-        blocks = in_threads(
+        parsed = _Lines(path, header)
+        with in_threads(
             lambda block: _parse_block(block, *limits),
             _blocks_of_lines(stream, rest),
             n_jobs=min(thread_count(None), _MAX_THREADS),
-        )
-        parsed = _Lines(path, header)
-        for block in blocks:
-            parsed.append(block)
+        ) as blocks:
+            for block in blocks:
+                parsed.append(block)
     Y, X = parsed.matrices(n_labels, n_features)
     return Dataset(Y=Y, X=X)
 

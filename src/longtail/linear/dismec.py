@@ -20,7 +20,7 @@ from longtail.errors import ParameterError
 from longtail.linear.blocks import label_blocks
 from longtail.linear.limits import check_point_weights
 from longtail.linear.scoring import LinearScorer
-from longtail.linear.solver import LOSSES, BlockSolver, SolverOptions, train_blocks
+from longtail.linear.solver import LOSSES, BlockSolver, SolverOptions, TrainedBlock, train_blocks
 from longtail.objectives import resolve_weighting
 
 logger = logging.getLogger(__name__)
@@ -126,13 +126,16 @@ class DiSMEC(Estimator):
         n_labels = self.n_labels_
         self.intercept_ = np.full(n_labels, UNSEEN_SCORE)
         self.gaps_ = np.zeros(n_labels)
-        weights, duals, order = [], [], []
-        for labels, trained in train_blocks(solver, blocks, run=run, n_jobs=self.n_jobs, duals=start):
+        weights: list[sparse.csr_matrix] = []
+        duals: list[sparse.csr_matrix | None] = []
+
+        def keep(labels: NDArray[np.intp], trained: TrainedBlock) -> None:
             self.intercept_[labels], self.gaps_[labels] = trained.intercepts, trained.gaps
-            order.append(labels)
             weights.append(trained.weights)
             duals.append(trained.duals)
-        self.weights_ = _by_feature(weights, order, n_labels, solver.n_features)
+
+        train_blocks(solver, blocks, keep, run=run, n_jobs=self.n_jobs, duals=start)
+        self.weights_ = _by_feature(weights, blocks, n_labels, solver.n_features)
         self._scorer = LinearScorer(self.weights_, self.intercept_)
         unfinished = int((self.gaps_ > self.tol).sum())
         if unfinished:
@@ -141,7 +144,7 @@ class DiSMEC(Estimator):
                 unfinished, self.tol, self.max_passes, self.remedy,
             )  # fmt: skip
         if self.warm_start:
-            self._duals = _in_label_order(duals, order, n_labels, solver.n_points)
+            self._duals = _in_label_order(duals, blocks, n_labels, solver.n_points)
 
     def _start(self, n_points: int, n_labels: int) -> sparse.csr_matrix | None:
         """The dual variables of the fit before, where they are wanted and fit these points."""

@@ -19,7 +19,7 @@ from scipy import sparse
 from longtail.core import topk
 from longtail.core.memory import huge_zeros
 from longtail.core.predictions import Predictions, empty_top
-from longtail.core.run import in_threads, thread_count
+from longtail.core.run import each_in_threads, in_threads
 from longtail.linear.simd import BLOCK, block_dots
 
 MANY_POINTS = 256  # from here on tiles pay
@@ -48,8 +48,7 @@ class LinearScorer:
             _top_of_points(x, w, self.intercepts, first, min(first + _POINTS_AT_A_TIME, X.shape[0]), labels, scores)
 
         starts = range(0, X.shape[0], _POINTS_AT_A_TIME)
-        for _ in in_threads(work, starts, n_jobs=min(thread_count(n_jobs), max(len(starts), 1))):
-            pass
+        each_in_threads(work, starts, n_jobs=n_jobs)
         return Predictions(labels, scores)
 
     def _in_blocks(self, X: sparse.csr_matrix, k: int, n_jobs: int | None) -> Predictions:
@@ -69,8 +68,9 @@ class LinearScorer:
             return part
 
         # Parts come in the order of their labels, so that ties fall to the lower id whatever thread was faster.
-        for part in in_threads(work, range(0, self.intercepts.size, span), n_jobs=n_jobs):
-            _merge(*part, labels, scores)
+        with in_threads(work, range(0, self.intercepts.size, span), n_jobs=n_jobs) as parts:
+            for part in parts:
+                _merge(*part, labels, scores)
         return Predictions(labels, scores)
 
 

@@ -7,7 +7,7 @@ depend on threads, on the order in which blocks finish, or on which of them came
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -183,12 +183,16 @@ class BlockSolver:
 def train_blocks(
     solver: BlockSolver,
     blocks: Sequence[NDArray[np.intp]],
+    keep: Callable[[NDArray[np.intp], TrainedBlock], None],
     *,
     run: Run,
     n_jobs: int | None,
     duals: sparse.csr_matrix | None = None,
-) -> Iterator[tuple[NDArray[np.intp], TrainedBlock]]:
-    """Train blocks in threads, in order, taking finished ones out of the run's checkpoint and putting new ones in."""
+) -> None:
+    """Train blocks in threads, taking finished ones out of the run's checkpoint and putting new ones in.
+
+    Calls `keep(labels, trained)` for each, in order.
+    """
 
     def work(number: int) -> TrainedBlock:
         labels, checkpoint = blocks[number], run.checkpoint
@@ -202,9 +206,10 @@ def train_blocks(
         return trained
 
     run.progress.start("training labels", sum(block.size for block in blocks))
-    for labels, trained in zip(blocks, in_threads(work, range(len(blocks)), n_jobs=n_jobs), strict=True):
-        run.progress.advance(labels.size)
-        yield labels, trained
+    with in_threads(work, range(len(blocks)), n_jobs=n_jobs) as results:
+        for labels, trained in zip(blocks, results, strict=True):
+            keep(labels, trained)
+            run.progress.advance(labels.size)
     run.progress.finish()
 
 

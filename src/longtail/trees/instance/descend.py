@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.predictions import Predictions, empty_top
-from longtail.core.run import in_threads, thread_count
+from longtail.core.run import each_in_threads
 from longtail.core.topk import offer
 from longtail.trees.instance.forest import Forest
 from longtail.trees.instance.products import add_product
@@ -48,8 +48,7 @@ def top_of_forest(
         _top_of_points(x, trees, means, classifiers, X.shape[1], forest.leaves.shape[1], first, end, labels, scores)
 
     starts = range(0, X.shape[0], _POINTS_AT_A_TIME)
-    for _ in in_threads(work, starts, n_jobs=min(thread_count(n_jobs), max(len(starts), 1))):
-        pass
+    each_in_threads(work, starts, n_jobs=n_jobs)
     return Predictions(labels, scores)
 
 

@@ -91,9 +91,10 @@ class FastXML(Estimator):
 
         run.progress.start("growing trees", self.n_trees)
         trees = []
-        for tree in in_threads(work, range(self.n_trees), n_jobs=self.n_jobs):
-            trees.append(tree)
-            run.progress.advance()
+        with in_threads(work, range(self.n_trees), n_jobs=self.n_jobs) as grown:
+            for tree in grown:
+                trees.append(tree)
+                run.progress.advance()
         run.progress.finish()
         self.forest_ = Forest.joined(trees)
 

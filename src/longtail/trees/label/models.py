@@ -132,13 +132,14 @@ class LabelTreeModel(Estimator):
 
         numbers = range(self.n_trained_, self.n_trained_ + n_trees)
         # The next tree is grown while the nodes of this one train.
-        for number, tree in zip(numbers, in_threads(saved_or_grown, numbers, n_jobs=self.n_jobs, ahead=2), strict=True):
-            if isinstance(tree, LabelTree):
-                tree = self._trained_tree(X, Y, tree, number, run)
-                if run.checkpoint:
-                    run.checkpoint.put(f"tree-{number:04d}", tree.to_arrays())
-            self.trees_ = [*self.trees_, tree]
-            self.n_trained_ = number + 1
+        with in_threads(saved_or_grown, numbers, n_jobs=self.n_jobs, ahead=2) as trees:
+            for number, tree in zip(numbers, trees, strict=True):
+                if isinstance(tree, LabelTree):
+                    tree = self._trained_tree(X, Y, tree, number, run)
+                    if run.checkpoint:
+                        run.checkpoint.put(f"tree-{number:04d}", tree.to_arrays())
+                self.trees_ = [*self.trees_, tree]
+                self.n_trained_ = number + 1
 
     def _seed(self, number: int) -> int:
         return int(np.random.SeedSequence([self.random_state, number]).generate_state(1)[0])
@@ -162,9 +163,10 @@ class LabelTreeModel(Estimator):
         run.progress.start(f"training tree {number + 1}", tree.n_nodes)
         nodes = []
         # The root and its children take longest; the others must not wait for them.
-        for node in in_threads(trainer.train, range(tree.n_nodes), n_jobs=self.n_jobs, ahead=tree.n_nodes):
-            nodes.append(node)
-            run.progress.advance()
+        with in_threads(trainer.train, range(tree.n_nodes), n_jobs=self.n_jobs, ahead=tree.n_nodes) as trained:
+            for node in trained:
+                nodes.append(node)
+                run.progress.advance()
         run.progress.finish()
         return TreeModel.of(tree, nodes)
 

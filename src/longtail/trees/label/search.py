@@ -19,7 +19,7 @@ from scipy import sparse
 
 from longtail.core import topk
 from longtail.core.predictions import Predictions, empty_top
-from longtail.core.run import in_threads, thread_count
+from longtail.core.run import each_in_threads, thread_count
 from longtail.trees.label.weights import TreeModel, read_only
 
 _POINTS_AT_A_TIME = 512
@@ -54,8 +54,7 @@ def search(
         _average(found, found_scores, n_found, n_labels, labels[first:end], scores[first:end])
 
     starts = range(0, X.shape[0], at_a_time)
-    for _ in in_threads(work, starts, n_jobs=min(thread_count(n_jobs), max(len(starts), 1))):
-        pass
+    each_in_threads(work, starts, n_jobs=n_jobs)
     return Predictions(labels, scores)
 
 

@@ -67,7 +67,8 @@ def grow(
     levels: list[list[Groups]] = []
     current: list[tuple[Ints, int]] = [(labels, 0)]
     while current:
-        levels.append(list(in_threads(groups_of, current, n_jobs=n_jobs)))
+        with in_threads(groups_of, current, n_jobs=n_jobs) as groups:
+            levels.append(list(groups))
         current = [
             (group, first) for first, group in enumerate(g for groups in levels[-1] for g in groups) if group.size > 1
         ]
