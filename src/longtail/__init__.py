@@ -33,6 +33,7 @@ _HOME = {
     "make_longtail": "longtail.data.synthetic",
     "TextFeatures": "longtail.features",
     "TextPipeline": "longtail.features",
+    "UnitRows": "longtail.features",
     "PropensityModel": "longtail.objectives",
     "PW": "longtail.objectives",
     "PWcb": "longtail.objectives",

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import normalize
 
 import longtail
 from contract.planted import planted
@@ -175,6 +176,32 @@ def test_train_evaluate_and_predict_agree_with_the_library(cli, xc):
         )
         assert code == 0
         assert json.loads(out) == pytest.approx(expected)
+
+
+def test_rows_of_features_are_scaled_on_request_and_long_ones_are_mentioned(cli, xc):
+    for name in ("train", "test"):
+        data = read_dataset(xc / f"{name}.txt")
+        write_dataset(Dataset(Y=data.Y, X=data.X * 50), xc / f"long-{name}.txt")
+    for source, options in (("train", []), ("long-train", ["--unit-rows", "--set", "C=2"]), ("long-train", [])):
+        out = xc / f"{source}{len(options)}"
+        code, _, err = cli("train", xc / f"{source}.txt", "-m", "dismec", "-o", out, *options)
+        assert code == 0
+        assert "trained DiSMEC" in err
+        assert ("--unit-rows scales them" in err) == (source == "long-train" and not options)
+    scaled = longtail.load_model(xc / "long-train3")
+    assert scaled.model_.C == 2
+    train, test = read_dataset(xc / "long-train.txt"), read_dataset(xc / "long-test.txt")
+    plain = longtail.DiSMEC(C=2).fit(normalize(train.X), train.Y)
+    expected = plain.predict(normalize(test.X), k=5)
+    assert cli("predict", xc / "long-train3", xc / "long-test.txt", "-o", xc / "p.npz")[0] == 0
+    found = read_predictions(xc / "p.npz")
+    np.testing.assert_array_equal(found.labels, expected.labels)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-3, atol=1e-3)
+
+
+def test_texts_have_no_rows_to_scale(cli, texts):
+    code, _, err = cli("train", texts / "train.jsonl", "-m", "dismec", "-o", texts / "m", "--unit-rows")
+    assert (code, "these data hold texts" in err, (texts / "m").exists()) == (2, True, False)
 
 
 def test_texts_become_features_and_label_names_travel(cli, texts):

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from contract.planted import planted
 from longtail.bench import prepare
-from longtail.bench.prepare import MissingData, prepared, unit_rows
+from longtail.bench.prepare import MissingData, prepared
 from longtail.bench.recipe import read_recipe
 from longtail.bench.results import results_page, with_results, write_markdown, write_result
 from longtail.bench.run import RunError, run_recipe
@@ -123,12 +123,6 @@ def test_features_are_scaled_to_unit_rows_on_request(tmp_path):
     np.testing.assert_allclose(scaled.toarray(), [[0.6, 0.8, 0], [0, 0, 0], [0, 0, 1]], rtol=1e-6)
     with pytest.raises(DataError, match="features already"):
         prepared(recipe_for(tmp_path, suffix="txt"), tmp_path / "data", tmp_path / "cache")
-
-
-def test_unit_rows_keep_the_callers_matrix():
-    X = sparse.csr_matrix(np.float32([[2, 0]]))
-    assert unit_rows(X).toarray().tolist() == [[1, 0]]
-    assert X.toarray().tolist() == [[2, 0]]
 
 
 def test_absent_data_are_told_apart_from_failures(tmp_path, texts):

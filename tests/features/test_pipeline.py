@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import normalize
 
 import longtail
 from longtail.core import registry
@@ -17,8 +19,9 @@ from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.errors import DataError, NotFittedError, ParameterError
-from longtail.features import TextFeatures, TextPipeline
+from longtail.features import TextFeatures, TextPipeline, UnitRows
 from longtail.features import text as text_module
+from longtail.features.scaling import unit_rows
 
 TEXTS = [f"{word} {word} common {i % 3}" for i, word in enumerate(["cat", "dog", "fish", "bird"] * 10)]
 Y = [[i % 4] for i in range(40)]
@@ -172,6 +175,34 @@ def test_a_generator_is_as_good_as_a_list_and_nothing_is_said() -> None:
         model.predict(None, k=2)
     with pytest.raises(DataError, match="needs texts"):
         TextPipeline(model=Popularity()).fit(None, Y)
+
+
+def test_unit_rows_are_given_to_the_model_in_training_and_in_prediction(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.random(40, 12, 0.4, "csr", np.float32, rng)
+    X.data *= np.repeat(rng.uniform(0.1, 1000, 40), np.diff(X.indptr)).astype(np.float32)
+    scaled = normalize(X)
+    expected = Centroid().fit(scaled, Y).predict(scaled, k=3)
+    model = UnitRows(model=Centroid()).fit(X, Y, label_names=NAMES)
+    for known in (model, (model.save(tmp_path / "m"), longtail.load_model(tmp_path / "m"))[1]):
+        found = known.predict(X, k=3)
+        np.testing.assert_array_equal(found.labels, expected.labels)
+        np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
+        assert known.label_names_ == known.model_.label_names_ == NAMES
+    assert not np.allclose(Centroid().fit(X, Y).predict(X, k=3).scores, expected.scores, rtol=0.1)
+
+
+def test_rows_have_length_one_whatever_their_size_and_the_callers_are_kept() -> None:
+    X = sparse.csr_matrix(np.float32([[3e25, 4e25, 0], [0, 0, 0], [3e-30, 0, 4e-30], [0, -2, 0]]))
+    before = X.toarray()
+    np.testing.assert_allclose(unit_rows(X).toarray(), [[0.6, 0.8, 0], [0, 0, 0], [0.6, 0, 0.8], [0, -1, 0]], rtol=1e-6)
+    np.testing.assert_array_equal(X.toarray(), before)
+    assert unit_rows(X[:0]).shape == (0, 3)
+
+
+def test_unit_rows_refuse_a_model_of_texts() -> None:
+    with pytest.raises(ParameterError, match="trained on features"):
+        UnitRows(model=TextPipeline()).fit(np.eye(4), [[0], [1], [2], [3]])
 
 
 def test_an_exponent_reaches_the_model_behind_the_features(tmp_path):

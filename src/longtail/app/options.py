@@ -55,7 +55,7 @@ def load(path: Path, exponent: float | None) -> Any:
 
     model = load_model(path)
     if exponent is not None:
-        part = getattr(model, "model_", model)  # behind the features of a TextPipeline
+        part = getattr(model, "model_", model)  # behind the features of a pipeline
         if "exponent" not in part.get_params(deep=False):
             raise ParameterError(
                 f"{path}: {type(part).__name__} has no exponent to move; "

@@ -23,6 +23,9 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A parameter, e.g. C=0.5 or features.min_df=2; repeatable."),
     ] = None,
+    unit_rows: Annotated[
+        bool, typer.Option("--unit-rows", help="Scale rows of features to length 1, here and when predicting.")
+    ] = False,
     threads: Annotated[int | None, typer.Option(metavar="N", help="Threads; default: all cores.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="S", min=0, help="Seed of everything random.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run (MODEL.partial).")] = False,
@@ -47,18 +50,40 @@ def train(
 
     def build(text: bool) -> Any:
         estimator = build_estimator(
-            model, text=text, base=base, weighting=weighting, settings=values, threads=threads, seed=seed
-        )
+            model, text=text, unit_rows=unit_rows, base=base, weighting=weighting, settings=values, threads=threads,
+            seed=seed,
+        )  # fmt: skip
         estimator._check_parameters()
         return estimator
 
     values = parse_settings(settings or [])
-    build(text=True)  # a wrong name or value is said before a large file is read
+    build(text=not unit_rows)  # a wrong name or value is said before a large file is read
     dataset = options.read(data, text_field=text_field, labels_field=labels_field, separator=separator)
     estimator = build(text=dataset.X is None)
     if estimator.input_kind == "text" and dataset.texts is None:
         raise DataError(f"{model} needs texts, these data hold features", path=data)
+    if unit_rows and dataset.X is None:
+        raise DataError("--unit-rows is for features, and these data hold texts, whose features have it", path=data)
+    if dataset.X is not None and not unit_rows:
+        _mention_lengths(dataset.X)
     _fit_and_save(estimator, dataset, out, resume=resume, overwrite=overwrite)
+
+
+def _mention_lengths(X: Any) -> None:
+    """Features are taken as they are, so it is said where they are not what models expect."""
+    import numpy as np
+
+    from longtail.app.console import say
+    from longtail.features.scaling import row_lengths
+
+    lengths = row_lengths(X)
+    lengths = lengths[lengths > 0]
+    usual = float(np.median(lengths)) if lengths.size else 1.0
+    if not 0.5 <= usual <= 2:
+        say(
+            f"note: half of the rows of features are longer than {usual:.3g}, where most models expect about 1; "
+            "--unit-rows scales them"
+        )
 
 
 def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, overwrite: bool) -> None:
@@ -94,8 +119,9 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
     if not first:
         return
     seconds = time.perf_counter() - started
+    trained = getattr(estimator, "model_", estimator)  # behind the features of a pipeline
     say(
-        f"trained {type(estimator).__name__} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "
+        f"trained {type(trained).__name__} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "
         f"in {seconds:.1f} s; wrote {out} ({size_of(out) / 1e6:.1f} MB)"
     )
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from longtail.core import codec, registry
 from longtail.core.estimator import Estimator
 from longtail.errors import ParameterError
-from longtail.features.pipeline import TextPipeline
+from longtail.features.pipeline import TextPipeline, UnitRows
 from longtail.features.text import TextFeatures
 from longtail.objectives import PropensityModel, resolve_weighting
 
@@ -26,6 +26,7 @@ def build_estimator(
     name: str,
     *,
     text: bool = False,
+    unit_rows: bool = False,
     base: str | None = None,
     weighting: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -35,6 +36,7 @@ def build_estimator(
     """The estimator `name`, unfitted.
 
     text: the data are texts, so a feature model is put behind `TextFeatures`; its settings begin with `features.`.
+    unit_rows: the data are features whose rows are to be scaled to length 1, in training and in prediction.
     base: the model that a wrapper wraps, e.g. `bonsai`; `taug/bonsai` for a wrapper around another, `dismec,bonsai` for
     an ensemble; beside a model that reads texts, models of features are put behind `TextFeatures`.
     settings: parameters by dotted name, e.g. `{"C": 0.5, "features.min_df": 2}`.
@@ -44,6 +46,8 @@ def build_estimator(
     prefix = ""
     if text and model.input_kind == "features":
         model, prefix = TextPipeline(model=model, features=TextFeatures()), "model."
+    elif unit_rows:
+        model, prefix = UnitRows(model=model), "model."
     if weighting is not None:
         model.set_params(**dict.fromkeys(_weighting_parameters(model, name), weighting))
         resolve_weighting(weighting)  # an unknown name is an error here, not after the data were read

@@ -8,17 +8,14 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from scipy import sparse
 
 from longtail.bench.recipe import Recipe, text_features
 from longtail.core.store import sha256
 from longtail.data import Dataset, read_dataset, write_dataset
 from longtail.errors import DataError
+from longtail.features.scaling import unit_rows
 
-_VERSION = 1  # to be raised when the preparation changes, so that nothing old is taken
+_VERSION = 2  # to be raised when the preparation changes, so that nothing old is taken
 
 
 class MissingData(DataError):
@@ -80,13 +77,6 @@ def _featurised(recipe: Recipe, training: Dataset, test: Path) -> tuple[Dataset,
     if recipe.features.get("normalise", False):
         X, X_test = unit_rows(X), unit_rows(X_test)
     return replace(training, X=X, texts=None), replace(testing, X=X_test, texts=None)
-
-
-def unit_rows(X: Any) -> Any:
-    """The same rows scaled to Euclidean length 1; empty rows stay empty."""
-    lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
-    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    return sparse.csr_matrix(sparse.diags_array(scale.astype(np.float32)) @ X, dtype=np.float32)
 
 
 def _digest(path: Path) -> str:

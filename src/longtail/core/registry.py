@@ -29,6 +29,7 @@ _ESTIMATORS = {
     "aplcxlnet": "longtail.neural.text.aplc:APLCXLNet",
     "xgrank": "longtail.neural.text.xgrank:XGRank",
     "textpipeline": "longtail.features.pipeline:TextPipeline",
+    "unitrows": "longtail.features.pipeline:UnitRows",
 }
 _PARTS = {
     "textfeatures": "longtail.features.text:TextFeatures",

@@ -1,0 +1,23 @@
+"""Rows of one length."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+
+def row_lengths(X: sparse.csr_matrix) -> NDArray[np.float64]:
+    """The Euclidean length of each row."""
+    # In float64: squares of large or of tiny float32 numbers are beyond float32.
+    squares = sparse.csr_matrix((np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
+    lengths: NDArray[np.float64] = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+    return lengths
+
+
+def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
+    """The same rows scaled to Euclidean length 1, as a new matrix; empty rows stay empty."""
+    lengths = row_lengths(X)
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    data = (X.data * np.repeat(scale, np.diff(X.indptr))).astype(np.float32)
+    return sparse.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
