@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import longtail
+from longtail.app.cli import main
 
 # A runner may start us with Ctrl-C ignored, which a child process would inherit; a terminal does not.
 RUN = (
@@ -54,6 +55,32 @@ def test_ctrl_c_leaves_nothing(data, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def interrupted_kernel(*arguments, **options):
+    """What Numba makes of a Ctrl-C that comes while results of a kernel become Python's."""
+    raise SystemError("CPUDispatcher(...) returned a result with an exception set") from KeyboardInterrupt()
+
+
+def test_ctrl_c_within_a_kernel_is_ctrl_c(data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("longtail.linear.solver.BlockSolver.train", interrupted_kernel)
+    with pytest.raises(KeyboardInterrupt):
+        longtail.DiSMEC(n_jobs=1).fit(np.eye(3), [[0], [1], [2]])
+    arguments = ["train", data, "--model", "dismec", "--out", tmp_path / "m", "--threads", "1"]
+    monkeypatch.setattr(sys, "argv", ["longtail", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert (stop.value.code, list(tmp_path.iterdir())) == (130, [])
+    assert "interrupted; nothing is kept" in capsys.readouterr().err
+
+    monkeypatch.setattr("longtail.data.read_dataset", interrupted_kernel)  # before the work, and not in `fit`
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 130
+
+    monkeypatch.setattr("longtail.data.read_dataset", lambda *_, **__: (_ for _ in ()).throw(SystemError("a fault")))
+    with pytest.raises(SystemError, match="a fault"):
+        main()
+
+
 def test_a_killed_training_goes_on_where_it_was(data, tmp_path):
     code, _, _ = stop_after_the_first_part(start(data, tmp_path), tmp_path, signal.SIGKILL)
     assert code == -signal.SIGKILL
@@ -67,7 +94,7 @@ def test_a_killed_training_goes_on_where_it_was(data, tmp_path):
     assert {file.name for file in (tmp_path / "m.partial").iterdir()} == kept
 
     code, _, err = stop_after_the_first_part(start(data, tmp_path, "--resume"), tmp_path, signal.SIGINT)
-    assert code == 130
+    assert code == 130, err
     assert "finished parts are kept in" in err
     assert {file.name for file in (tmp_path / "m.partial").iterdir()} >= kept
 

@@ -12,7 +12,7 @@ import typer
 
 import longtail
 from longtail.app import bench, convert, demo, evaluate, explain, info, predict, train
-from longtail.errors import LongtailError
+from longtail.errors import LongtailError, plain_interrupts
 
 app = typer.Typer(
     name="longtail",
@@ -56,15 +56,18 @@ def _options(
 
 
 def main() -> None:
-    """Entry point: an error that we raise on purpose is one message and exit code 2, never a traceback."""
+    """Entry point: an error that we raise on purpose is one message and exit code 2, an interrupt is 130."""
     from longtail.app import console
 
     console.show_warnings()
     try:
-        app()
+        with plain_interrupts():
+            app()
     except LongtailError as error:
         console.fail(str(error))
         sys.exit(2)
+    except KeyboardInterrupt:  # one that Typer has not seen as such
+        sys.exit(130)
 
 
 if __name__ == "__main__":

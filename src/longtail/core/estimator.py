@@ -17,7 +17,7 @@ from longtail.core.inputs import check_features, check_k, check_label_names, che
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run, fingerprint
 from longtail.core.state import State
-from longtail.errors import DataError, NotFittedError, ParameterError
+from longtail.errors import DataError, NotFittedError, ParameterError, plain_interrupts
 
 
 class Estimator(BaseEstimator, ABC):
@@ -62,7 +62,8 @@ class Estimator(BaseEstimator, ABC):
         self.label_names_ = names
         self.fingerprint_ = data_fingerprint(X, Y)
         try:
-            self._fit(X, Y, run or Run())
+            with plain_interrupts():
+                self._fit(X, Y, run or Run())
         except BaseException:
             del self.n_labels_  # a fit that failed or was interrupted must not pass for a fitted model
             raise
