@@ -57,7 +57,13 @@ def test_ctrl_c_leaves_nothing(data, tmp_path):
 
 def interrupted_kernel(*arguments, **options):
     """What Numba makes of a Ctrl-C that comes while results of a kernel become Python's."""
-    raise SystemError("CPUDispatcher(...) returned a result with an exception set") from KeyboardInterrupt()
+    error: BaseException = KeyboardInterrupt()
+    for function in ("_numba_unpickle", "CPUDispatcher(...)"):
+        try:
+            raise SystemError(f"{function} returned a result with an exception set") from error
+        except SystemError as wrapped:
+            error = wrapped
+    raise error
 
 
 def test_ctrl_c_within_a_kernel_is_ctrl_c(data, tmp_path, monkeypatch, capsys):

@@ -74,7 +74,8 @@ class Estimator(BaseEstimator, ABC):
         self._check_fitted()
         self._check_parameters()  # some may be set anew after `fit`: beam, exponent, batch_size
         k = check_k(k, self.n_labels_)
-        return self._predict(self._check_X(X, fitted=True), k)
+        with plain_interrupts():
+            return self._predict(self._check_X(X, fitted=True), k)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model as a directory (manifest.json and safetensors); `longtail.load_model` reads it back."""
