@@ -30,6 +30,7 @@ PUBLIC = [
     "TextPipeline",
     "Texts",
     "Unbiased",
+    "UnitRows",
     "XGRank",
     "errors",
     "evaluate",
