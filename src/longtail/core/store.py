@@ -27,7 +27,7 @@ from longtail.core.state import Array, State
 from longtail.errors import ModelError, OutputError
 
 MANIFEST = "manifest.json"
-_ABANDONED_SECONDS = 24 * 3600
+ABANDONED_SECONDS = 24 * 3600
 _DTYPES = {
     "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16, "F16": np.float16,
     "U32": np.uint32, "I32": np.int32, "F32": np.float32, "U64": np.uint64, "I64": np.int64, "F64": np.float64,
@@ -102,7 +102,7 @@ def _remove_unnamed(path: Path, ours: set[str | None]) -> None:
     for file in path.glob("arrays-*.safetensors*"):
         written = file.name.removesuffix(".json")
         with contextlib.suppress(FileNotFoundError):  # another writer may remove the same file
-            if written != named and (written in ours or time.time() - file.stat().st_mtime > _ABANDONED_SECONDS):
+            if written != named and (written in ours or time.time() - file.stat().st_mtime > ABANDONED_SECONDS):
                 file.unlink()
 
 

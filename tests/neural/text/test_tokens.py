@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+import time
 
 import numpy as np
 import pytest
@@ -102,6 +104,26 @@ def test_a_damaged_cache_is_made_anew(tmp_path, monkeypatch, file, content):
         damaged.write_bytes(content)
     assert kept() == before
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_killed_processes_left_in_the_cache_goes_after_a_day(tmp_path, monkeypatch):
+    monkeypatch.setattr(tokens_module, "CHUNK", 1)
+    kills = [(["a"], 25 * 3600), (["b"], 60)]
+    for texts, age in kills:
+        with monkeypatch.context() as killed:
+            killed.setattr("pathlib.Path.unlink", lambda file: None)  # whoever is killed removes nothing
+            with pytest.raises(KeyboardInterrupt):
+                tokenised(texts, _interrupted, cache=tmp_path, tokeniser="t")
+        (left,) = (file for file in tmp_path.iterdir() if file.stat().st_mtime > time.time() - 10)
+        os.utime(left, (time.time() - age,) * 2)
+    tokenised(["c"], lambda some: [[1]], cache=tmp_path, tokeniser="t")
+    names = sorted(file.suffix for file in tmp_path.iterdir())
+    assert names == [".i4", ".npy", ".unfinished"]
+    assert left.exists()  # the younger one: it may be somebody's who is at work
+
+
+def _interrupted(texts: list[str]) -> list[list[int]]:
+    raise KeyboardInterrupt
 
 
 def test_a_cache_that_cannot_be_written_and_a_text_that_is_none_are_said(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.core.inputs import PathLike
+from longtail.core.store import ABANDONED_SECONDS
 from longtail.errors import DataError, OutputError
 
 Ints = NDArray[np.int32]
 Encode = Callable[[list[str]], list[list[int]]]
 
 _WIDTH = 16
+_UNFINISHED = ".unfinished"
 CHUNK = 2048  # texts tokenised at once
 
 
@@ -101,8 +104,9 @@ def _read(ids: Path, offsets: Path, n_texts: int) -> Tokens | None:
 
 def _write(texts: Iterable[str], encode: Encode, ids: Path, offsets: Path) -> None:
     """Both files, written beside and renamed; the offsets last, whose presence says that both are whole."""
+    _remove_abandoned(ids.parent)
     mark = secrets.token_hex(4)
-    unfinished = ids.with_name(f"{ids.name}.{mark}"), offsets.with_name(f"{mark}.{offsets.name}")
+    unfinished = [file.with_name(f"{file.name}.{mark}{_UNFINISHED}") for file in (ids, offsets)]
     ends = [0]
     try:
         with open(unfinished[0], "wb") as file:
@@ -110,13 +114,22 @@ def _write(texts: Iterable[str], encode: Encode, ids: Path, offsets: Path) -> No
                 for row in encode(chunk):
                     file.write(np.asarray(row, np.int32).tobytes())
                     ends.append(ends[-1] + len(row))
-        np.save(unfinished[1], np.asarray(ends, np.int64))
+        with open(unfinished[1], "wb") as file:
+            np.save(file, np.asarray(ends, np.int64))
         os.replace(unfinished[0], ids)
         os.replace(unfinished[1], offsets)
     finally:
         for file_left in unfinished:
             with contextlib.suppress(FileNotFoundError):
                 file_left.unlink()
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """What killed processes left. A file that was written to within the last day may be of one that is at work."""
+    for file in folder.glob(f"*{_UNFINISHED}"):
+        with contextlib.suppress(FileNotFoundError):  # another process may remove the same file
+            if time.time() - file.stat().st_mtime > ABANDONED_SECONDS:
+                file.unlink()
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
