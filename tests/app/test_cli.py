@@ -199,8 +199,28 @@ def test_rows_of_features_are_scaled_on_request_and_long_ones_are_mentioned(cli,
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-3, atol=1e-3)
 
 
-def test_texts_have_no_rows_to_scale(cli, texts):
-    code, _, err = cli("train", texts / "train.jsonl", "-m", "dismec", "-o", texts / "m", "--unit-rows")
+@pytest.mark.parametrize(
+    ("options", "inside"),
+    [
+        (["-m", "unitrows", "--set", "model.C=2"], lambda model: model.model_),
+        (["-m", "unitrows", "--base", "dismec", "--set", "model.C=2"], lambda model: model.model_),
+        (["-m", "propensityrerank", "--base", "unitrows", "--set", "base.model.C=2"], lambda model: model.base_.model_),
+        (["-m", "propensityrerank", "--unit-rows", "--set", "base.C=2"], lambda model: model.model_.base_),
+    ],
+)
+def test_a_model_behind_scaled_rows_takes_its_settings(cli, xc, options, inside):
+    data = read_dataset(xc / "train.txt")
+    write_dataset(Dataset(Y=data.Y, X=data.X * 50), xc / "long.txt")
+    more = ["--weighting", "pw", "--threads", 1, "--seed", 3]
+    code, _, err = cli("train", xc / "long.txt", "-o", xc / "m", *options, *more)
+    assert (code, "--unit-rows" in err) == (0, False), err
+    model = inside(longtail.load_model(xc / "m"))
+    assert (model.C, model.weighting, model.n_jobs, model.random_state) == (2, "pw", 1, 3)
+
+
+@pytest.mark.parametrize("options", [[], ["--set", "features.min_df=1"]])
+def test_texts_have_no_rows_to_scale(cli, texts, options):
+    code, _, err = cli("train", texts / "train.jsonl", "-m", "dismec", "-o", texts / "m", "--unit-rows", *options)
     assert (code, "these data hold texts" in err, (texts / "m").exists()) == (2, True, False)
 
 

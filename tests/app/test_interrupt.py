@@ -23,7 +23,7 @@ RUN = (
 def data(tmp_path_factory):
     """Training data that keep one thread busy for a while."""
     path = tmp_path_factory.mktemp("data") / "train"
-    made = longtail.make_longtail(n_points=4000, n_features=3000, n_labels=1500, n_test_points=10)
+    made = longtail.make_longtail(n_points=4000, n_features=3000, n_labels=3000, n_test_points=10)
     longtail.write_dataset(made.train, path)
     return path
 
@@ -38,14 +38,21 @@ def start(data, folder, *options):
 def stop_after_the_first_part(process, folder, how):
     """Send the signal as soon as a new finished part is on disk; the training must not be over by then."""
     until = time.monotonic() + 60
-    before = len(list((folder / "m.partial").glob("*.safetensors")))
-    while len(list((folder / "m.partial").glob("*.safetensors"))) <= before:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until
-        time.sleep(0.002)
-    process.send_signal(how)
-    out, err = process.communicate(timeout=60)
+    before = parts(folder)
+    try:
+        while parts(folder) <= before:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < until
+            time.sleep(0.002)
+        process.send_signal(how)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     return process.returncode, out, err
+
+
+def parts(folder):
+    return {file.name for file in (folder / "m.partial").glob("*.safetensors")}
 
 
 def test_ctrl_c_leaves_nothing(data, tmp_path):
@@ -70,6 +77,10 @@ def test_ctrl_c_within_a_kernel_is_ctrl_c(data, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("longtail.linear.solver.BlockSolver.train", interrupted_kernel)
     with pytest.raises(KeyboardInterrupt):
         longtail.DiSMEC(n_jobs=1).fit(np.eye(3), [[0], [1], [2]])
+    reranked = longtail.PropensityRerank(base=longtail.Popularity(), folds=2).fit(np.eye(4), [[0], [1], [0], [1]])
+    monkeypatch.setattr("longtail.compose.reranker.best_of", interrupted_kernel)
+    with pytest.raises(KeyboardInterrupt):
+        reranked.predict(np.eye(4), k=1)
     arguments = ["train", data, "--model", "dismec", "--out", tmp_path / "m", "--threads", "1"]
     monkeypatch.setattr(sys, "argv", ["longtail", *map(str, arguments)])
     with pytest.raises(SystemExit) as stop:
@@ -90,19 +101,19 @@ def test_ctrl_c_within_a_kernel_is_ctrl_c(data, tmp_path, monkeypatch, capsys):
 def test_a_killed_training_goes_on_where_it_was(data, tmp_path):
     code, _, _ = stop_after_the_first_part(start(data, tmp_path), tmp_path, signal.SIGKILL)
     assert code == -signal.SIGKILL
-    kept = {file.name for file in (tmp_path / "m.partial").iterdir()}
+    kept = parts(tmp_path)
     assert not (tmp_path / "m").exists()
 
     other = start(data, tmp_path, "--resume", "--set", "C=3")
     _, err = other.communicate(timeout=60)
     assert other.returncode == 2
     assert "other data, parameters or versions" in err
-    assert {file.name for file in (tmp_path / "m.partial").iterdir()} == kept
+    assert parts(tmp_path) == kept
 
     code, _, err = stop_after_the_first_part(start(data, tmp_path, "--resume"), tmp_path, signal.SIGINT)
     assert code == 130, err
     assert "finished parts are kept in" in err
-    assert {file.name for file in (tmp_path / "m.partial").iterdir()} >= kept
+    assert parts(tmp_path) >= kept
 
     done = start(data, tmp_path, "--resume")
     _, err = done.communicate(timeout=120)

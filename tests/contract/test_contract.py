@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from contract.planted import N_FEATURES, N_LABELS, Planted, planted
 from longtail.core import registry
 from longtail.core.estimator import Estimator
 from longtail.core.predictions import Predictions
+from longtail.core.run import Run, Silent
 from longtail.errors import DataError, ModelError, NotFittedError, ParameterError
 from longtail.metrics import scorer
 from neural.text.tiny import planted_encoder
@@ -191,6 +193,31 @@ def test_texts_in_any_sequence_are_the_same(name):
     expected = answers(fitted(name))
     for texts in (tuple(TRAIN.texts), np.array(TRAIN.texts), np.array(TRAIN.texts, dtype=object)):
         assert_same(answers(make(name).fit(texts, TRAIN.Y)), expected)
+
+
+class Interrupted(Silent):
+    """A progress that somebody stops with Ctrl-C."""
+
+    started = finished = 0
+
+    def start(self, task: str, total: int) -> None:
+        self.started += 1
+
+    def advance(self, amount: int = 1) -> None:
+        if amount:
+            raise KeyboardInterrupt
+
+    def finish(self) -> None:
+        self.finished += 1
+
+
+@every
+def test_a_progress_that_began_ends_when_training_is_interrupted(name):
+    progress, model = Interrupted(), make(name)
+    with contextlib.suppress(KeyboardInterrupt):  # not all have one
+        model.fit(TRAIN.inputs(model.input_kind), TRAIN.Y, run=Run(progress))
+    assert progress.started == progress.finished
+    assert hasattr(model, "n_labels_") == (progress.started == 0)
 
 
 # --- gaps in the data ------------------------------------------------------------------------------------------------

@@ -200,6 +200,36 @@ def test_rows_have_length_one_whatever_their_size_and_the_callers_are_kept() -> 
     assert unit_rows(X[:0]).shape == (0, 3)
 
 
+def test_rows_too_long_for_other_models_are_scaled_first() -> None:
+    X = np.float32([[1e18, 2e18], [0, 1e12], [1e12, 0]])
+    with pytest.raises(DataError, match="UnitRows"):
+        Centroid().fit(X, [[0], [1], [0]])
+    assert UnitRows(model=Centroid()).fit(X, [[0], [1], [0]]).predict(X, k=1).labels.ravel().tolist() == [0, 1, 0]
+
+
+def test_many_rows_are_scaled_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = sparse.random(23, 9, 0.4, "csr", np.float32, np.random.default_rng(0))
+    monkeypatch.setattr("longtail.features.scaling._ROWS_AT_ONCE", 5)
+    np.testing.assert_allclose(unit_rows(X).toarray(), normalize(X).toarray(), rtol=1e-6)
+
+
+def test_pipelines_hand_on_what_modules_ask_of_their_model() -> None:
+    X, labels = np.eye(4)[[row[0] for row in Y]], [[*row, 0] if row[0] else row for row in Y]
+    taug = longtail.Taug(base=longtail.DiSMEC(n_jobs=1), tau=0.3, random_state=0)
+    assert UnitRows(model=Centroid()).fit(X, labels).score_groups_ is None
+    np.testing.assert_array_equal(
+        UnitRows(model=taug).fit(X, labels).score_groups_, clone(taug).fit(X, labels).score_groups_
+    )
+    twice = UnitRows(model=UnitRows(model=longtail.PropensityRerank(base=Popularity(), folds=2))).fit(X, labels)
+    for exponent in (0.0, 1.0):
+        np.testing.assert_array_equal(
+            twice.predict(X, k=2, exponent=exponent).scores,
+            twice.model_.model_.predict(X, k=2, exponent=exponent).scores,
+        )
+    with pytest.raises(ParameterError, match="Popularity has none"):
+        UnitRows(model=UnitRows(model=Popularity())).fit(X, labels).predict(X, k=2, exponent=0.5)
+
+
 def test_unit_rows_refuse_a_model_of_texts() -> None:
     with pytest.raises(ParameterError, match="trained on features"):
         UnitRows(model=TextPipeline()).fit(np.eye(4), [[0], [1], [2], [3]])

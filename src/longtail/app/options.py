@@ -48,6 +48,13 @@ def check_threads(threads: int | None) -> None:
         raise ParameterError(f"--threads is {threads}, but must be a whole number of threads, or -1 for all cores")
 
 
+def behind_features(model: Any) -> Any:
+    """The fitted model inside of pipelines that make its features."""
+    while hasattr(model, "model_"):
+        model = model.model_
+    return model
+
+
 def load(path: Path, exponent: float | None) -> Any:
     """The model at `path`, with another exponent where one is given."""
     from longtail.core.model import load_model
@@ -55,7 +62,7 @@ def load(path: Path, exponent: float | None) -> Any:
 
     model = load_model(path)
     if exponent is not None:
-        part = getattr(model, "model_", model)  # behind the features of a pipeline
+        part = behind_features(model)
         if "exponent" not in part.get_params(deep=False):
             raise ParameterError(
                 f"{path}: {type(part).__name__} has no exponent to move; "

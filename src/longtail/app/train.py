@@ -10,6 +10,8 @@ import typer
 
 from longtail.app import options
 
+_ROWS_LOOKED_AT = 10_000
+
 
 def train(
     data: options.Data,
@@ -42,46 +44,58 @@ def train(
     """
     from longtail.bench.build import build_estimator, parse_settings
     from longtail.core.model import KIND
+    from longtail.core.run import helps_another_process
     from longtail.core.store import check_free
-    from longtail.errors import DataError
+    from longtail.errors import DataError, ParameterError
 
     options.check_threads(threads)
     check_free(out, kind=KIND, overwrite=overwrite)
 
     def build(text: bool) -> Any:
         estimator = build_estimator(
-            model, text=text, unit_rows=unit_rows, base=base, weighting=weighting, settings=values, threads=threads,
-            seed=seed,
+            model, text=text, unit_rows=unit_rows and not text, base=base, weighting=weighting, settings=values,
+            threads=threads, seed=seed,
         )  # fmt: skip
         estimator._check_parameters()
         return estimator
 
     values = parse_settings(settings or [])
-    build(text=not unit_rows)  # a wrong name or value is said before a large file is read
+    try:
+        build(text=True)  # a wrong name or value is said before a large file is read
+    except ParameterError as error:
+        try:
+            build(text=False)  # a name may fit the one kind of data only
+        except ParameterError:
+            raise error from None
     dataset = options.read(data, text_field=text_field, labels_field=labels_field, separator=separator)
+    if unit_rows and dataset.X is None:
+        raise DataError("--unit-rows is for features, and these data hold texts", path=data)
     estimator = build(text=dataset.X is None)
     if estimator.input_kind == "text" and dataset.texts is None:
         raise DataError(f"{model} needs texts, these data hold features", path=data)
-    if unit_rows and dataset.X is None:
-        raise DataError("--unit-rows is for features, and these data hold texts, whose features have it", path=data)
-    if dataset.X is not None and not unit_rows:
-        _mention_lengths(dataset.X)
+    if estimator.input_kind == "features" and not helps_another_process():
+        _mention_lengths(estimator, dataset.X)
     _fit_and_save(estimator, dataset, out, resume=resume, overwrite=overwrite)
 
 
-def _mention_lengths(X: Any) -> None:
+def _mention_lengths(estimator: Any, X: Any) -> None:
     """Features are taken as they are, so it is said where they are not what models expect."""
     import numpy as np
 
     from longtail.app.console import say
+    from longtail.core.popularity import Popularity
+    from longtail.features import UnitRows
     from longtail.features.scaling import row_lengths
 
-    lengths = row_lengths(X)
+    parts = [estimator, *estimator.get_params().values()]
+    if isinstance(estimator, Popularity) or any(isinstance(part, UnitRows) for part in parts):
+        return
+    lengths = row_lengths(X[:: max(X.shape[0] // _ROWS_LOOKED_AT, 1)])
     lengths = lengths[lengths > 0]
     usual = float(np.median(lengths)) if lengths.size else 1.0
     if not 0.5 <= usual <= 2:
         say(
-            f"note: half of the rows of features are longer than {usual:.3g}, where most models expect about 1; "
+            f"note: the rows of features have lengths around {usual:.3g}, where most models expect 1; "
             "--unit-rows scales them"
         )
 
@@ -119,9 +133,9 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
     if not first:
         return
     seconds = time.perf_counter() - started
-    trained = getattr(estimator, "model_", estimator)  # behind the features of a pipeline
+    name = type(options.behind_features(estimator)).__name__
     say(
-        f"trained {type(trained).__name__} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "
+        f"trained {name} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "
         f"in {seconds:.1f} s; wrote {out} ({size_of(out) / 1e6:.1f} MB)"
     )
 

@@ -46,7 +46,7 @@ def build_estimator(
     prefix = ""
     if text and model.input_kind == "features":
         model, prefix = TextPipeline(model=model, features=TextFeatures()), "model."
-    elif unit_rows:
+    elif unit_rows and model.input_kind == "features":
         model, prefix = UnitRows(model=model), "model."
     if weighting is not None:
         model.set_params(**dict.fromkeys(_weighting_parameters(model, name), weighting))
@@ -60,11 +60,13 @@ def build_estimator(
 
 
 def _wrapped(model: Any, name: str, base: str | None) -> Estimator:
-    """The model with its base in place; wrappers of features get DiSMEC where none is named, so it can be set."""
+    """The model with its base in place; DiSMEC, or the features of texts, where none are named: so they can be set."""
+    if "features" in model.get_params(deep=False):
+        model.set_params(features=TextFeatures())
     slot = next((slot for slot in _SLOTS if slot in model.get_params(deep=False)), None)
     if base is None:
-        if slot == "base":
-            model.set_params(base=registry.estimator_class("dismec")())
+        if slot in ("base", "model"):
+            model.set_params(**{slot: registry.estimator_class("dismec")()})
     elif slot is None:
         raise ParameterError(f"{name} wraps no other model, so the base {base!r} cannot be used")
     elif slot == "models":

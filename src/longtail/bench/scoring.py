@@ -12,7 +12,7 @@ from scipy import sparse
 
 from longtail.core.estimator import Estimator
 from longtail.core.predictions import Predictions
-from longtail.core.run import Progress, Silent
+from longtail.core.run import Progress, Silent, reported
 from longtail.data import Dataset
 from longtail.errors import DataError
 from longtail.metrics import Matches, by_band, evaluate
@@ -46,17 +46,13 @@ def conform(data: Dataset, model: Estimator) -> Any:
 
 def predict_in_chunks(model: Estimator, inputs: Any, k: int, progress: Progress | None = None) -> Predictions:
     """`model.predict` over slices of the inputs, so that no intermediate result grows with their number."""
-    progress = progress or Silent()
     n_points = inputs.shape[0] if sparse.issparse(inputs) else len(inputs)
-    progress.start("predict", n_points)
-    try:
-        parts = []
+    parts = []
+    with reported(progress or Silent(), "predict", n_points) as advance:
         for start in range(0, max(n_points, 1), _CHUNK):
             parts.append(model.predict(inputs[start : start + _CHUNK], k=k))
-            progress.advance(len(parts[-1]))
-        return Predictions.concatenate(parts)
-    finally:
-        progress.finish()
+            advance(len(parts[-1]))
+    return Predictions.concatenate(parts)
 
 
 @dataclass(frozen=True)

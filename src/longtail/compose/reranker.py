@@ -20,7 +20,7 @@ from longtail.core.inputs import check_k
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
 from longtail.core.state import State
-from longtail.errors import ParameterError
+from longtail.errors import ParameterError, plain_interrupts
 from longtail.metrics import Matches
 from longtail.objectives.propensity import Propensities, propensities_from
 
@@ -92,6 +92,7 @@ class Reranker(Wrapper):
         unseen = predict_unseen(self._new_base, X, Y, self._splits(), k=k, run=run, label_names=names)
         return self._new_base().fit(X, Y, label_names=names, run=run.part("base")), unseen
 
+    @plain_interrupts()
     def predict(self, X: Any, *, k: int = 5, exponent: float | None = None) -> Predictions:
         """The k best labels of each point; `exponent`, from 0 to 1, stands in for the model's own."""
         self._check_fitted()

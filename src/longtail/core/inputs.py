@@ -73,7 +73,7 @@ def check_lengths(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
     if lengths.max() > LARGEST_SQUARED_LENGTH:
         raise DataError(
             f"the features of point {lengths.argmax()} have the squared length {lengths.max():g}, more than "
-            f"{LARGEST_SQUARED_LENGTH:g}; scale rows to unit length"
+            f"{LARGEST_SQUARED_LENGTH:g}; scale rows to unit length (longtail.UnitRows, longtail train --unit-rows)"
         )
     return matrix
 

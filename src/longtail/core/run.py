@@ -68,6 +68,16 @@ class Silent:
     def finish(self) -> None: ...
 
 
+@contextlib.contextmanager
+def reported(progress: Progress, task: str, total: int) -> Iterator[Callable[..., None]]:
+    """A task on a progress, which ends however the work ends: a terminal gets its cursor back. Gives `advance`."""
+    progress.start(task, total)
+    try:
+        yield progress.advance
+    finally:
+        progress.finish()
+
+
 def helps_another_process() -> bool:
     """Whether this process trains together with others (torchrun, accelerate) and is not the first of them.
 

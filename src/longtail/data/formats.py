@@ -13,7 +13,7 @@ from scipy import sparse
 
 from longtail.data import files
 from longtail.data.dataset import Dataset
-from longtail.errors import DataError, ParameterError
+from longtail.errors import DataError, ParameterError, plain_interrupts
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,7 @@ _KNOWN = (
 )
 
 
+@plain_interrupts()
 def read_dataset(
     path: str | os.PathLike[str],
     *,

@@ -6,12 +6,14 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 
 from longtail.core import codec, registry
 from longtail.core.estimator import Estimator
-from longtail.core.inputs import check_k
+from longtail.core.inputs import check_features, check_k
 from longtail.core.model import part_state, restored_part
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
@@ -47,10 +49,15 @@ class Pipeline(Estimator):
         if exponent is None:
             return super().predict(X, k=k)
         self._check_fitted()
-        if "exponent" not in self.model_.get_params(deep=False):
+        if not isinstance(self.model_, Pipeline) and "exponent" not in self.model_.get_params(deep=False):
             raise ParameterError(f"exponent is given, but {type(self.model_).__name__} has none to move")
         self._check_parameters()
         return self._answers(self._check_X(X, fitted=True), check_k(k, self.n_labels_), exponent=exponent)
+
+    @property
+    def score_groups_(self) -> NDArray[np.int8] | None:
+        """Which labels have scores of which model, where `model` says so (Taug)."""
+        return getattr(self.model_, "score_groups_", None)
 
     def _predict(self, X: Any, k: int) -> Predictions:
         return self._answers(X, k)
@@ -118,6 +125,10 @@ class UnitRows(Pipeline):
 
     def __init__(self, *, model: Estimator | None = None) -> None:
         self.model = model
+
+    def _check_X(self, X: Any, *, fitted: bool = False) -> sparse.csr_matrix:
+        # Not how long rows are, as other models do.
+        return check_features(X, n_features=self.n_features_in_ if fitted else None)
 
     def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
         self._fit_model(unit_rows(X), Y, run)

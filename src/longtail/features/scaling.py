@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+_ROWS_AT_ONCE = 10_000
+
 
 def row_lengths(X: sparse.csr_matrix) -> NDArray[np.float64]:
     """The Euclidean length of each row."""
@@ -16,8 +18,12 @@ def row_lengths(X: sparse.csr_matrix) -> NDArray[np.float64]:
 
 
 def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
-    """The same rows scaled to Euclidean length 1, as a new matrix; empty rows stay empty."""
-    lengths = row_lengths(X)
-    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    data = (X.data * np.repeat(scale, np.diff(X.indptr))).astype(np.float32)
+    """The same rows scaled to Euclidean length 1; empty rows stay empty. Only the values are copied."""
+    data = np.empty(X.data.size, np.float32)
+    for first in range(0, X.shape[0], _ROWS_AT_ONCE):
+        rows = X[first : first + _ROWS_AT_ONCE]
+        lengths = row_lengths(rows)
+        scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        begin = X.indptr[first]
+        data[begin : begin + rows.data.size] = rows.data * np.repeat(scale, np.diff(rows.indptr))
     return sparse.csr_matrix((data, X.indices, X.indptr), shape=X.shape)

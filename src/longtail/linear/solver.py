@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.memory import huge_zeros
-from longtail.core.run import Run, in_threads
+from longtail.core.run import Run, in_threads, reported
 from longtail.linear import kernels, limits
 from longtail.linear.simd import BLOCK
 
@@ -205,12 +205,14 @@ def train_blocks(
             checkpoint.put(f"block-{number:06d}", trained.to_arrays() | {"labels": labels})
         return trained
 
-    run.progress.start("training labels", sum(block.size for block in blocks))
-    with in_threads(work, range(len(blocks)), n_jobs=n_jobs) as results:
+    n_labels = sum(block.size for block in blocks)
+    with (
+        reported(run.progress, "training labels", n_labels) as advance,
+        in_threads(work, range(len(blocks)), n_jobs=n_jobs) as results,
+    ):
         for labels, trained in zip(blocks, results, strict=True):
             keep(labels, trained)
-            run.progress.advance(labels.size)
-    run.progress.finish()
+            advance(labels.size)
 
 
 def _permuted_with_bias(X: sparse.csr_matrix, order: NDArray[np.intp], bias: float) -> tuple[NDArray, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from longtail.core.run import Run
+from longtail.core.run import Run, reported
 from longtail.errors import ParameterError, TrainingError, first_line
 from longtail.neural import snapshot
 from longtail.neural.batches import Batches, n_points, split, to_device
@@ -104,15 +104,11 @@ class _Training:
     def go(self) -> History:
         self._resume()
         self.last_checkpoint = self.last_look = time.monotonic()
-        progress = self.run.progress
-        progress.start("train", self.plan.epochs * self.steps_an_epoch)
-        progress.advance(self.epoch * self.steps_an_epoch + self.step_of_epoch)
-        try:
+        with reported(self.run.progress, "train", self.plan.epochs * self.steps_an_epoch) as advance:
+            advance(self.epoch * self.steps_an_epoch + self.step_of_epoch)
             while self.epoch < self.plan.epochs and not self._out_of_patience():
                 self._train_epoch()
                 self._end_epoch()
-        finally:
-            progress.finish()
         self._keep_the_best()
         return self.history
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from longtail.core import codec, registry
 from longtail.core.estimator import Estimator, check_at_least_zero, check_choice, check_positive, check_whole
 from longtail.core.predictions import Predictions
-from longtail.core.run import Run, in_threads, thread_count
+from longtail.core.run import Run, in_threads, reported, thread_count
 from longtail.core.state import State
 from longtail.errors import ParameterError
 from longtail.linear.dismec import DiSMEC
@@ -89,13 +89,14 @@ class FastXML(Estimator):
                 checkpoint.put(name, tree.to_state().arrays)
             return tree
 
-        run.progress.start("growing trees", self.n_trees)
         trees = []
-        with in_threads(work, range(self.n_trees), n_jobs=self.n_jobs) as grown:
+        with (
+            reported(run.progress, "growing trees", self.n_trees) as advance,
+            in_threads(work, range(self.n_trees), n_jobs=self.n_jobs) as grown,
+        ):
             for tree in grown:
                 trees.append(tree)
-                run.progress.advance()
-        run.progress.finish()
+                advance()
         self.forest_ = Forest.joined(trees)
 
     def _job(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from longtail.core.estimator import (
 )
 from longtail.core.inputs import check_labels
 from longtail.core.predictions import Predictions
-from longtail.core.run import Run, in_threads, thread_count
+from longtail.core.run import Run, in_threads, reported, thread_count
 from longtail.core.state import State
 from longtail.errors import DataError, ParameterError
 from longtail.linear.solver import SolverOptions
@@ -160,14 +160,15 @@ class LabelTreeModel(Estimator):
     ) -> TreeModel:
         options = SolverOptions("squared-hinge", self.C, self.bias, self.tol, self.max_passes, self.prune)
         trainer = NodeTrainer(X, Y, tree, options, resolve_weighting(self.weighting), self._seed(number))
-        run.progress.start(f"training tree {number + 1}", tree.n_nodes)
         nodes = []
-        # The root and its children take longest; the others must not wait for them.
-        with in_threads(trainer.train, range(tree.n_nodes), n_jobs=self.n_jobs, ahead=tree.n_nodes) as trained:
+        with (
+            reported(run.progress, f"training tree {number + 1}", tree.n_nodes) as advance,
+            # The root and its children take longest; the others must not wait for them.
+            in_threads(trainer.train, range(tree.n_nodes), n_jobs=self.n_jobs, ahead=tree.n_nodes) as trained,
+        ):
             for node in trained:
                 nodes.append(node)
-                run.progress.advance()
-        run.progress.finish()
+                advance()
         return TreeModel.of(tree, nodes)
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
