@@ -217,9 +217,8 @@ def test_pipelines_hand_on_what_modules_ask_of_their_model() -> None:
     X, labels = np.eye(4)[[row[0] for row in Y]], [[*row, 0] if row[0] else row for row in Y]
     taug = longtail.Taug(base=longtail.DiSMEC(n_jobs=1), tau=0.3, random_state=0)
     assert UnitRows(model=Centroid()).fit(X, labels).score_groups_ is None
-    np.testing.assert_array_equal(
-        UnitRows(model=taug).fit(X, labels).score_groups_, clone(taug).fit(X, labels).score_groups_
-    )
+    assert UnitRows(model=taug).fit(X, labels).score_groups_.tolist() == [0, 1, 1, 1]
+    assert clone(taug).fit(X, labels).score_groups_.tolist() == [0, 1, 1, 1]
     twice = UnitRows(model=UnitRows(model=longtail.PropensityRerank(base=Popularity(), folds=2))).fit(X, labels)
     for exponent in (0.0, 1.0):
         np.testing.assert_array_equal(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.errors import DataError, ParameterError
@@ -63,13 +64,19 @@ def check_texts(X: Any) -> Sequence[str]:
     return X if isinstance(X, Sequence) else list(X)
 
 
+def squared_lengths(matrix: sparse.csr_matrix) -> NDArray[np.float64]:
+    """Of each row; in float64, since squares of large and of tiny float32 numbers are beyond float32."""
+    squares = sparse.csr_matrix((np.square(matrix.data, dtype=np.float64), matrix.indices, matrix.indptr), matrix.shape)
+    lengths: NDArray[np.float64] = np.asarray(squares.sum(axis=1)).ravel()
+    return lengths
+
+
 def check_lengths(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
     """The matrix, if its rows are short enough that float32 can square and add up what models make of them."""
     largest = float(np.abs(matrix.data).max(initial=0))
     if largest * largest * matrix.shape[1] <= LARGEST_SQUARED_LENGTH:
         return matrix  # nearly always: no need to look at rows
-    squares = sparse.csr_matrix((matrix.data.astype(np.float64) ** 2, matrix.indices, matrix.indptr), matrix.shape)
-    lengths = np.asarray(squares.sum(axis=1)).ravel()
+    lengths = squared_lengths(matrix)
     if lengths.max() > LARGEST_SQUARED_LENGTH:
         raise DataError(
             f"the features of point {lengths.argmax()} have the squared length {lengths.max():g}, more than "

@@ -27,7 +27,7 @@ from longtail.core.state import Array, State
 from longtail.errors import ModelError, OutputError
 
 MANIFEST = "manifest.json"
-ABANDONED_SECONDS = 24 * 3600
+_ABANDONED_SECONDS = 24 * 3600
 _DTYPES = {
     "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16, "F16": np.float16,
     "U32": np.uint32, "I32": np.int32, "F32": np.float32, "U64": np.uint64, "I64": np.int64, "F64": np.float64,
@@ -94,16 +94,19 @@ def _named_arrays(path: Path) -> str | None:
 
 
 def _remove_unnamed(path: Path, ours: set[str | None]) -> None:
-    """Drop the array file that the manifest no longer names after a success, or never named after a failure.
-
-    Other unnamed files may be those of a writer that is still at work; after a day they are what a killed one left.
-    """
+    """Drop the array file that the manifest no longer names after a success, or never named after a failure, and what
+    killed writers left."""
     named = _named_arrays(path)
     for file in path.glob("arrays-*.safetensors*"):
         written = file.name.removesuffix(".json")
         with contextlib.suppress(FileNotFoundError):  # another writer may remove the same file
-            if written != named and (written in ours or time.time() - file.stat().st_mtime > ABANDONED_SECONDS):
+            if written != named and (written in ours or abandoned(file)):
                 file.unlink()
+
+
+def abandoned(file: Path) -> bool:
+    """Whether a file of unfinished work was left by a killed process; a younger one may be of one that is at work."""
+    return time.time() - file.stat().st_mtime > _ABANDONED_SECONDS
 
 
 def _digest(manifest: dict[str, Any]) -> str:

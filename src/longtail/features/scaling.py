@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.inputs import squared_lengths
+
 _ROWS_AT_ONCE = 10_000
 
 
 def row_lengths(X: sparse.csr_matrix) -> NDArray[np.float64]:
     """The Euclidean length of each row."""
-    # In float64: squares of large or of tiny float32 numbers are beyond float32.
-    squares = sparse.csr_matrix((np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
-    lengths: NDArray[np.float64] = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+    lengths: NDArray[np.float64] = np.sqrt(squared_lengths(X))
     return lengths
 
 

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import secrets
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.core.inputs import PathLike
-from longtail.core.store import ABANDONED_SECONDS
+from longtail.core.store import abandoned
 from longtail.errors import DataError, OutputError
 
 Ints = NDArray[np.int32]
@@ -125,10 +124,10 @@ def _write(texts: Iterable[str], encode: Encode, ids: Path, offsets: Path) -> No
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """What killed processes left. A file that was written to within the last day may be of one that is at work."""
+    """What killed processes left."""
     for file in folder.glob(f"*{_UNFINISHED}"):
         with contextlib.suppress(FileNotFoundError):  # another process may remove the same file
-            if time.time() - file.stat().st_mtime > ABANDONED_SECONDS:
+            if abandoned(file):
                 file.unlink()
 
 
