@@ -21,8 +21,9 @@ from peers import METRICS, ROOT, machine
 from longtail import DiSMEC
 from longtail.bench.prepare import prepared
 from longtail.bench.recipe import find_data_root, read_recipe
-from longtail.bench.scoring import conform, score_predictions
 from longtail.data import Dataset, read_dataset
+from longtail.workflow.apply import conform
+from longtail.workflow.score import score_predictions
 
 RECIPE = ROOT / "recipes" / "eurlex57k" / "dismec.toml"
 WEIGHTINGS = {"none": None, "pw": "pw", "pw-cb": "pw-cb"}

@@ -24,11 +24,12 @@ from longtail import FastXML, PfastXML, PropensityModel
 from longtail.bench.prepare import prepared
 from longtail.bench.recipe import find_data_root, read_recipe
 from longtail.bench.run import machine
-from longtail.bench.scoring import conform, score_predictions
 from longtail.core.predictions import Predictions
 from longtail.data import Dataset, read_dataset
 from longtail.trees.instance.descend import top_of_forest
 from longtail.trees.instance.tail import Centres, Classifiers
+from longtail.workflow.apply import conform
+from longtail.workflow.score import score_predictions
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

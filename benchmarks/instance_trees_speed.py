@@ -24,10 +24,10 @@ from longtail import PfastreXML, PfastXML
 from longtail.bench.prepare import prepared
 from longtail.bench.recipe import find_data_root, read_recipe
 from longtail.bench.run import machine
-from longtail.bench.scoring import conform
 from longtail.core.predictions import Predictions
 from longtail.data import read_dataset
 from longtail.trees.instance.tail import Centres, Classifiers
+from longtail.workflow.apply import conform
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = "python benchmarks/instance_trees_speed.py"

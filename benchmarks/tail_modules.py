@@ -31,10 +31,10 @@ from longtail.bench.prepare import prepared
 from longtail.bench.recipe import find_data_root, read_recipe
 from longtail.bench.results import markdown_table
 from longtail.bench.run import commit, machine
-from longtail.bench.scoring import score_predictions
 from longtail.compose.blocks import ResidualBlocks
 from longtail.data import Dataset, read_dataset
 from longtail.trees.label.weights import TreeModel
+from longtail.workflow.score import score_predictions
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

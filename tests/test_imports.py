@@ -27,9 +27,10 @@ ALLOWED: dict[str, set[str]] = {
     "neural": {"core", "data", "objectives", "metrics", "trees"},
     # metrics choose the best epoch of RankNet, whose network neural trains
     "compose": {"core", "objectives", "metrics", "neural"},
-    "parallel": {"core"},
-    "bench": FOUNDATION | {"linear", "trees", "neural", "compose", "parallel"},
-    "app": FOUNDATION | {"linear", "trees", "neural", "compose", "parallel", "bench"},
+    # what every application needs: estimators by name, models applied to files, scores
+    "workflow": {"core", "data", "features", "objectives", "metrics"},
+    "bench": {"workflow", "core", "data", "features", "objectives"},
+    "app": FOUNDATION | {"linear", "workflow", "bench"},
     "__init__": set(),
 }
 

@@ -14,11 +14,12 @@ from longtail.bench.prepare import MissingData, prepared
 from longtail.bench.recipe import read_recipe
 from longtail.bench.results import results_page, with_results, write_markdown, write_result
 from longtail.bench.run import RunError, run_recipe
-from longtail.bench.scoring import conform, predict_in_chunks, score_predictions
 from longtail.core.popularity import Popularity
 from longtail.core.predictions import Predictions
 from longtail.data import Dataset, read_dataset, write_dataset
 from longtail.errors import DataError
+from longtail.workflow.apply import conform, predict_in_chunks
+from longtail.workflow.score import score_predictions
 
 
 @pytest.fixture
@@ -151,9 +152,9 @@ def test_features_are_brought_to_the_width_of_the_model(caplog):
 
 
 def test_chunks_give_what_one_call_gives(monkeypatch):
-    from longtail.bench import scoring
+    from longtail.workflow import apply
 
-    monkeypatch.setattr(scoring, "_CHUNK", 3)
+    monkeypatch.setattr(apply, "_CHUNK", 3)
     model = fitted_popularity()
     for n in (0, 1, 3, 7):
         X = sparse.csr_matrix(np.ones((n, 4), np.float32))

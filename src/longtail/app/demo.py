@@ -122,10 +122,11 @@ def compile_kernels(task: Task) -> None:
 def contest(task: Task, name: str, weighting: str | None, threads: int | None) -> dict[str, float]:
     """Train one model; the numbers of its row."""
     from longtail.app.console import progress
-    from longtail.bench.build import build_estimator
-    from longtail.bench.scoring import KS, predict_in_chunks, score_predictions
     from longtail.core.run import Run
     from longtail.metrics import evaluate
+    from longtail.workflow.apply import predict_in_chunks
+    from longtail.workflow.build import build_estimator
+    from longtail.workflow.score import KS, score_predictions
 
     model = build_estimator(name, weighting=weighting, threads=threads)
     started = time.perf_counter()

@@ -10,7 +10,7 @@ import typer
 from longtail.app import options
 
 if TYPE_CHECKING:
-    from longtail.bench.scoring import Scores
+    from longtail.workflow.score import Scores
 
 ROWS = ("P", "nDCG", "PSP", "PSnDCG", "R", "coverage")
 SHOWN_KS = (1, 3, 5)
@@ -40,10 +40,10 @@ def evaluate(
     import numpy as np
 
     from longtail.app.console import print_json, say
-    from longtail.bench.build import parse_propensity
-    from longtail.bench.scoring import score_predictions
     from longtail.core import store
     from longtail.errors import DataError, ParameterError
+    from longtail.workflow.build import parse_propensity
+    from longtail.workflow.score import score_predictions
 
     if not subject.exists():
         raise DataError("does not exist; give a model directory or a file of predictions", path=subject)
@@ -71,8 +71,9 @@ Loaded = tuple[Any, Any, Any, int | None]
 
 def _from_model(path: Path, data: Path, train: Path | None, fields: dict[str, Any], exponent: float | None) -> Loaded:
     from longtail.app.console import progress
-    from longtail.bench.scoring import KS, conform, predict_in_chunks
     from longtail.errors import DataError, ParameterError
+    from longtail.workflow.apply import conform, predict_in_chunks
+    from longtail.workflow.score import KS
 
     model = options.load(path, exponent)
     names = model.label_names_

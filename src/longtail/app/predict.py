@@ -28,9 +28,9 @@ def predict(
 ) -> None:
     """Predict the k best labels of every point and write them to a file; those of one --text are shown."""
     from longtail.app.console import progress, say
-    from longtail.bench.scoring import conform, predict_in_chunks
     from longtail.core.inputs import check_k
     from longtail.data import write_predictions
+    from longtail.workflow.apply import conform, predict_in_chunks
 
     if text is not None and (data is not None or out is not None):
         raise typer.BadParameter("--text is one text whose labels are shown; give it, or DATA and --out FILE")

@@ -42,11 +42,11 @@ def train(
     finished parts are kept in MODEL.partial, so that a killed run can go on with --resume; after success the folder is
     removed.
     """
-    from longtail.bench.build import build_estimator, parse_settings
     from longtail.core.model import KIND
     from longtail.core.run import helps_another_process
     from longtail.core.store import check_free
     from longtail.errors import DataError, ParameterError
+    from longtail.workflow.build import build_estimator, parse_settings
 
     options.check_threads(threads)
     check_free(out, kind=KIND, overwrite=overwrite)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from longtail.bench.build import build_estimator, parse_propensity
 from longtail.core.registry import unknown
 from longtail.errors import DataError, LongtailError
 from longtail.features.text import TextFeatures
 from longtail.objectives import PropensityModel
+from longtail.workflow.build import build_estimator, parse_propensity
 
 _SECTIONS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "data": {"train": str, "test": str},

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from longtail.bench.recipe import Recipe, read_recipe
-from longtail.bench.scoring import KS, conform, predict_in_chunks, score_predictions
 from longtail.core.model import load_model
 from longtail.data import Dataset, read_dataset
 from longtail.errors import LongtailError, ParameterError
+from longtail.workflow.apply import conform, predict_in_chunks
+from longtail.workflow.score import KS, score_predictions
 
 
 def measure(recipe: Recipe, data: Path) -> dict[str, Any]:

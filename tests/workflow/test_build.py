@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from longtail.bench.build import build_estimator, parse_propensity, parse_settings
 from longtail.errors import ParameterError
 from longtail.objectives import PW, PropensityModel, PWcb
+from longtail.workflow.build import build_estimator, parse_propensity, parse_settings
 
 
 @pytest.mark.parametrize(

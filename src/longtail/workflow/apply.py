@@ -1,13 +1,10 @@
-"""A model on data it was not made for: features brought to its width, predictions in chunks, labels held against."""
+"""Apply a model to data that it was not trained on: inputs brought to its shape, predictions in chunks."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.estimator import Estimator
@@ -15,12 +12,9 @@ from longtail.core.predictions import Predictions
 from longtail.core.run import Progress, Silent, reported
 from longtail.data import Dataset
 from longtail.errors import DataError
-from longtail.metrics import Matches, by_band, evaluate
-from longtail.objectives import PropensityModel
 
 logger = logging.getLogger(__name__)
 
-KS = (1, 2, 3, 4, 5)
 _CHUNK = 2048  # points; bounds the memory of a prediction, large enough to keep threads busy
 
 
@@ -53,36 +47,3 @@ def predict_in_chunks(model: Estimator, inputs: Any, k: int, progress: Progress 
             parts.append(model.predict(inputs[start : start + _CHUNK], k=k))
             advance(len(parts[-1]))
     return Predictions.concatenate(parts)
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Metrics in percent at k = 1..5, and how each frequency band fares at the largest k (None without counts)."""
-
-    metrics: dict[str, float]
-    bands: dict[str, dict[str, float]] | None
-    k: int
-
-
-def score_predictions(
-    predictions: Predictions,
-    Y: sparse.csr_matrix,
-    *,
-    training_counts: NDArray[np.int64] | None = None,
-    n_training_points: int | None = None,
-    propensity: PropensityModel | None = None,
-) -> Scores:
-    """Metrics of predictions; the propensity-scored ones and the bands need the training label counts.
-
-    Labels of Y beyond the training counts were never seen: they count as misses, with the propensity of 0 points.
-    """
-    ks = [k for k in KS if k <= predictions.k]
-    inverse = bands = None
-    if training_counts is not None and n_training_points is not None:
-        width = max(Y.shape[1], training_counts.size, int(predictions.labels.max(initial=-1)) + 1)
-        counts = np.zeros(width, np.int64)
-        counts[: training_counts.size] = training_counts
-        Y = sparse.csr_matrix((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], width))
-        inverse = (propensity or PropensityModel()).inverse(counts, n_training_points)
-        bands = by_band(Matches.of(predictions, Y), ks[-1], counts)
-    return Scores(evaluate(predictions, Y, inverse_propensities=inverse, ks=ks), bands, ks[-1])

@@ -1,0 +1,48 @@
+"""Score predictions against observed labels, as every application does: one set of metrics, one set of bands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.core.predictions import Predictions
+from longtail.metrics import Matches, by_band, evaluate
+from longtail.objectives import PropensityModel
+
+KS = (1, 2, 3, 4, 5)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Metrics in percent at k = 1..5, and how each frequency band fares at the largest k (None without counts)."""
+
+    metrics: dict[str, float]
+    bands: dict[str, dict[str, float]] | None
+    k: int
+
+
+def score_predictions(
+    predictions: Predictions,
+    Y: sparse.csr_matrix,
+    *,
+    training_counts: NDArray[np.int64] | None = None,
+    n_training_points: int | None = None,
+    propensity: PropensityModel | None = None,
+) -> Scores:
+    """Metrics of predictions; the propensity-scored ones and the bands need the training label counts.
+
+    Labels of Y beyond the training counts were never seen: they count as misses, with the propensity of 0 points.
+    """
+    ks = [k for k in KS if k <= predictions.k]
+    inverse = bands = None
+    if training_counts is not None and n_training_points is not None:
+        width = max(Y.shape[1], training_counts.size, int(predictions.labels.max(initial=-1)) + 1)
+        counts = np.zeros(width, np.int64)
+        counts[: training_counts.size] = training_counts
+        Y = sparse.csr_matrix((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], width))
+        inverse = (propensity or PropensityModel()).inverse(counts, n_training_points)
+        bands = by_band(Matches.of(predictions, Y), ks[-1], counts)
+    return Scores(evaluate(predictions, Y, inverse_propensities=inverse, ks=ks), bands, ks[-1])
