@@ -6,8 +6,6 @@ anything that is not a `LongtailError` is a bug of ours and keeps its traceback.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from os import PathLike
 
 
@@ -66,17 +64,3 @@ class MissingExtraError(LongtailError, ImportError):
 def first_line(error: BaseException) -> str:
     """What another library said, in one line: its name where it said nothing."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
-
-
-@contextmanager
-def plain_interrupts() -> Iterator[None]:
-    """A Ctrl-C just as a kernel hands its results to Python, which Numba makes a SystemError, is a Ctrl-C again."""
-    try:
-        yield
-    except SystemError as error:
-        cause: BaseException | None = error
-        while isinstance(cause, SystemError):  # one for each C function that it came through
-            cause = cause.__cause__
-        if isinstance(cause, KeyboardInterrupt):
-            raise cause from None
-        raise

@@ -131,7 +131,7 @@ def test_a_model_that_cannot_be_written_does_not_cost_the_training(cli, xc, monk
                 main()
     assert list((xc / "m.partial").glob("*.safetensors"))
     with monkeypatch.context() as slow:
-        slow.setattr("longtail.core.run.Checkpoint.put", full)  # nothing is trained anew
+        slow.setattr("longtail.core.checkpoint.Checkpoint.put", full)  # nothing is trained anew
         assert cli(*train, "--resume")[0] == 0
     assert not (xc / "m.partial").exists()
     data = read_dataset(xc / "train.txt")

@@ -19,7 +19,8 @@ from contract.planted import N_FEATURES, N_LABELS, Planted, planted
 from longtail.core import registry
 from longtail.core.estimator import Estimator
 from longtail.core.predictions import Predictions
-from longtail.core.run import Run, Silent
+from longtail.core.progress import Silent
+from longtail.core.run import Run
 from longtail.errors import DataError, ModelError, NotFittedError, ParameterError
 from longtail.metrics import scorer
 from neural.text.tiny import planted_encoder

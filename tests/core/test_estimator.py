@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import longtail
-from longtail.core.estimator import check_choice, check_positive
+from longtail.core.parameters import check_choice, check_positive
 from longtail.core.popularity import Popularity
 from longtail.errors import DataError, ModelError, NotFittedError, ParameterError
 

@@ -11,7 +11,9 @@ import time
 import numpy as np
 import pytest
 
-from longtail.core.run import Checkpoint, each_in_threads, fingerprint, in_threads, thread_count
+from longtail.core.checkpoint import Checkpoint
+from longtail.core.fingerprint import fingerprint
+from longtail.core.threads import each_in_threads, in_threads, thread_count
 from longtail.errors import OutputError, ParameterError
 
 
@@ -149,7 +151,7 @@ def test_a_run_that_is_still_at_work_is_not_disturbed(tmp_path):
     mine.open(JOB)
     mine.put("a", {"w": np.ones(1)})
     script = (
-        "import sys\nfrom longtail.core.run import Checkpoint\n"
+        "import sys\nfrom longtail.core.checkpoint import Checkpoint\n"
         "Checkpoint(sys.argv[1], resume=sys.argv[2] == 'True').open({'class': 'dismec', 'C': 1.0})\n"
     )
     for resume in (False, True):

@@ -10,7 +10,9 @@ from scipy import sparse
 
 from linear.twins import Problem, objective, synthetic, weights_of
 from longtail import DiSMEC
-from longtail.core.run import Checkpoint, Run, Silent
+from longtail.core.checkpoint import Checkpoint
+from longtail.core.progress import Silent
+from longtail.core.run import Run
 from longtail.errors import OutputError
 from longtail.linear.blocks import label_blocks
 from longtail.linear.simd import BLOCK

@@ -13,7 +13,9 @@ import torch
 
 import longtail
 from longtail import GLaS, make_longtail
-from longtail.core.run import Checkpoint, Run, Silent
+from longtail.core.checkpoint import Checkpoint
+from longtail.core.progress import Silent
+from longtail.core.run import Run
 from longtail.errors import OutputError, ParameterError, TrainingError
 from longtail.metrics import evaluate
 

@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from longtail.core.run import Checkpoint, Run
+from longtail.core.checkpoint import Checkpoint
+from longtail.core.run import Run
 from longtail.errors import ParameterError, TrainingError
 from longtail.neural.batches import ShuffledRows
 from longtail.neural.placement import place

@@ -12,7 +12,8 @@ import typer
 
 import longtail
 from longtail.app import bench, convert, demo, evaluate, explain, info, predict, train
-from longtail.errors import LongtailError, plain_interrupts
+from longtail.core.interrupts import plain_interrupts
+from longtail.errors import LongtailError
 
 app = typer.Typer(
     name="longtail",

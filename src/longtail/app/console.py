@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:  # NumPy comes with it, and `--help` needs none
-    from longtail.core.run import Progress
+    from longtail.core.progress import Progress
 
 messages = Console(stderr=True, highlight=False)
 _LINE_SECONDS = 30.0

@@ -36,7 +36,7 @@ def demo(
     as in real data; the complete labels are known, so the last column shows how good the predictions truly are.
     """
     from longtail.app.console import print_table, say
-    from longtail.core.estimator import check_whole
+    from longtail.core.parameters import check_whole
 
     check_whole("seed", seed, 0)
     options.check_threads(threads)

@@ -43,7 +43,7 @@ def train(
     removed.
     """
     from longtail.core.model import KIND
-    from longtail.core.run import helps_another_process
+    from longtail.core.processes import helps_another_process
     from longtail.core.store import check_free
     from longtail.errors import DataError, ParameterError
     from longtail.workflow.build import build_estimator, parse_settings
@@ -102,7 +102,10 @@ def _mention_lengths(estimator: Any, X: Any) -> None:
 
 def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, overwrite: bool) -> None:
     from longtail.app.console import progress, say
-    from longtail.core.run import Checkpoint, Run, Silent, helps_another_process
+    from longtail.core.checkpoint import Checkpoint
+    from longtail.core.processes import helps_another_process
+    from longtail.core.progress import Silent
+    from longtail.core.run import Run
     from longtail.errors import DataError, ModelError, ParameterError
 
     first = not helps_another_process()

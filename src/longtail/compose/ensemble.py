@@ -14,8 +14,8 @@ from longtail.compose.calibration import CalibrationOfGroups, Floats
 from longtail.compose.reranker import best_of
 from longtail.compose.unseen import Splits, Unseen, n_score_groups, predict_given, predict_unseen, score_groups
 from longtail.compose.wrapper import Wrapper, check_fitted_part, check_part, new_part
-from longtail.core.estimator import check_choice, check_whole
 from longtail.core.model import part_state, restored_part
+from longtail.core.parameters import check_choice, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State

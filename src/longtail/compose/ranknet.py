@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from longtail.compose.blocks import ResidualBlocks
 from longtail.compose.calibration import Floats
 from longtail.compose.reranker import Candidates, Reranker, best_of, check_exponent, log_quotient
-from longtail.core.estimator import check_at_least_zero, check_positive, check_whole
+from longtail.core.parameters import check_at_least_zero, check_positive, check_whole
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.errors import ParameterError

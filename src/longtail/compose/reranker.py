@@ -15,12 +15,13 @@ from longtail.compose.calibration import CalibrationOfGroups, Floats, log_probab
 from longtail.compose.unseen import Splits, Unseen, n_score_groups, predict_given, predict_unseen, score_groups
 from longtail.compose.wrapper import Wrapper, check_fitted_part
 from longtail.core import topk
-from longtail.core.estimator import check_at_least_zero, check_choice, check_whole
 from longtail.core.inputs import check_k
+from longtail.core.interrupts import plain_interrupts
+from longtail.core.parameters import check_at_least_zero, check_choice, check_whole
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
 from longtail.core.state import State
-from longtail.errors import ParameterError, plain_interrupts
+from longtail.errors import ParameterError
 from longtail.metrics import Matches
 from longtail.objectives.propensity import Propensities, propensities_from
 

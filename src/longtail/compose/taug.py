@@ -14,7 +14,7 @@ from longtail.compose.decoupled import Decoupled
 from longtail.compose.reranker import best_of
 from longtail.compose.unseen import Splits, predict_unseen
 from longtail.compose.wrapper import Wrapper
-from longtail.core.estimator import check_at_least_zero, check_choice, check_whole
+from longtail.core.parameters import check_at_least_zero, check_choice, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State

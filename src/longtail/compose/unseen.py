@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core.estimator import Estimator, check_whole, n_rows
+from longtail.core.estimator import Estimator
+from longtail.core.inputs import n_rows
+from longtail.core.parameters import check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.errors import DataError, ParameterError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -13,11 +12,21 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from longtail.core.inputs import check_features, check_k, check_label_names, check_labels, check_lengths, check_texts
+from longtail.core.fingerprint import data_fingerprint
+from longtail.core.inputs import (
+    check_features,
+    check_k,
+    check_label_names,
+    check_labels,
+    check_lengths,
+    check_texts,
+    n_rows,
+)
+from longtail.core.interrupts import plain_interrupts
 from longtail.core.predictions import Predictions
-from longtail.core.run import Run, fingerprint
+from longtail.core.run import Run
 from longtail.core.state import State
-from longtail.errors import DataError, NotFittedError, ParameterError, plain_interrupts
+from longtail.errors import DataError, NotFittedError
 
 
 class Estimator(BaseEstimator, ABC):
@@ -108,53 +117,3 @@ class Estimator(BaseEstimator, ABC):
     @abstractmethod
     def _set_state(self, state: State) -> None:
         """The inverse of `_get_state`; arrays may be mapped and read-only."""
-
-
-def n_rows(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def data_fingerprint(X: Any, Y: sparse.csr_matrix) -> str:
-    """A digest of the training data, in full."""
-    parts = [Y.indices, Y.indptr]
-    if sparse.issparse(X):
-        parts += [X.data, X.indices, X.indptr]
-    else:
-        parts.append(_digest_of_texts(X))
-    return fingerprint(*parts, np.asarray([n_rows(X)]))
-
-
-def _digest_of_texts(texts: Sequence[str]) -> NDArray[np.uint8]:
-    digest = hashlib.sha256()
-    for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise DataError(f"text {row} is {type(text).__name__} ({str(text)[:40]!r}), but must be a string")
-        encoded = text.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "little"))  # so that moving a word to the next text is a change
-        digest.update(encoded)
-    return np.frombuffer(digest.digest(), dtype=np.uint8)
-
-
-def check_positive(**values: float) -> None:
-    """Parameters that must be finite numbers above zero."""
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:
-            raise ParameterError(f"{name} is {value!r}, but must be a number greater than 0")
-
-
-def check_at_least_zero(**values: float) -> None:
-    """Parameters that must be finite numbers, zero or above."""
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value < np.inf:
-            raise ParameterError(f"{name} is {value!r}, but must be a number of at least 0")
-
-
-def check_whole(name: str, value: Any, least: int) -> None:
-    """A parameter that must be a whole number, `least` or above."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ParameterError(f"{name} is {value!r}, but must be a whole number of at least {least}")
-
-
-def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
-    if value not in choices:
-        raise ParameterError(f"{name} is {value!r}, but must be one of {', '.join(map(repr, choices))}")

@@ -216,6 +216,10 @@ def check_path(name: str, value: Any, what: str) -> Path:
         raise ParameterError(f"{name} is {os.fspath(value)!r}, but there is no such user on this machine") from error
 
 
+def n_rows(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
 def check_k(k: Any, n_labels: int) -> int:
     """k as an int in 1..n_labels."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)):

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from longtail.core.interrupts import plain_interrupts
 from longtail.data import files
 from longtail.data.dataset import Dataset
-from longtail.errors import DataError, ParameterError, plain_interrupts
+from longtail.errors import DataError, ParameterError
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import optimize, sparse
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from longtail.core.estimator import check_whole
+from longtail.core.parameters import check_whole
 from longtail.data.dataset import Dataset
 from longtail.errors import ParameterError
 from longtail.objectives.propensity import Propensities, PropensityModel, propensities_from

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core.run import in_threads, thread_count
+from longtail.core.threads import in_threads, thread_count
 from longtail.data import files, xc_kernels
 from longtail.data.dataset import Dataset
 from longtail.errors import DataError

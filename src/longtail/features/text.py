@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
-from longtail.core.estimator import check_choice
+from longtail.core.parameters import check_choice
 from longtail.core.state import State, as_bytes, from_bytes
 from longtail.errors import DataError, NotFittedError, ParameterError
 

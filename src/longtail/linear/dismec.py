@@ -12,10 +12,13 @@ from scipy import sparse
 from scipy.special import expit
 
 from longtail.core import codec
-from longtail.core.estimator import Estimator, check_at_least_zero, check_choice, check_positive, check_whole
+from longtail.core.estimator import Estimator
+from longtail.core.fingerprint import fingerprint
+from longtail.core.parameters import check_at_least_zero, check_choice, check_positive, check_whole
 from longtail.core.predictions import Predictions
-from longtail.core.run import Run, fingerprint, thread_count
+from longtail.core.run import Run
 from longtail.core.state import State
+from longtail.core.threads import thread_count
 from longtail.errors import ParameterError
 from longtail.linear.blocks import label_blocks
 from longtail.linear.limits import check_point_weights

@@ -19,7 +19,7 @@ from scipy import sparse
 from longtail.core import topk
 from longtail.core.memory import huge_zeros
 from longtail.core.predictions import Predictions, empty_top
-from longtail.core.run import each_in_threads, in_threads
+from longtail.core.threads import each_in_threads, in_threads
 from longtail.linear.simd import BLOCK, block_dots
 
 MANY_POINTS = 256  # from here on tiles pay

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.memory import huge_zeros
-from longtail.core.run import Run, in_threads, reported
+from longtail.core.progress import reported
+from longtail.core.run import Run
+from longtail.core.threads import in_threads
 from longtail.linear import kernels, limits
 from longtail.linear.simd import BLOCK
 

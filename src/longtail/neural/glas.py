@@ -14,10 +14,19 @@ from scipy import sparse
 from torch import nn
 
 from longtail.core import codec
-from longtail.core.estimator import Estimator, check_at_least_zero, check_choice, check_positive, check_whole
+from longtail.core.estimator import Estimator
+from longtail.core.parameters import (
+    check_at_least_zero,
+    check_choice,
+    check_positive,
+    check_seed,
+    check_share,
+    check_whole,
+)
 from longtail.core.predictions import Predictions
-from longtail.core.run import Run, thread_count
+from longtail.core.run import Run
 from longtail.core.state import State
+from longtail.core.threads import thread_count
 from longtail.errors import ParameterError, TrainingError
 from longtail.neural import held_out, losses
 from longtail.neural.batches import ShuffledRows
@@ -25,7 +34,7 @@ from longtail.neural.device_csr import DeviceCsr
 from longtail.neural.embedding import EmbeddingClassifier, EmbeddingTraining
 from longtail.neural.mips import KINDS, LabelSearch
 from longtail.neural.placement import Placement, place, place_to_predict, seeded, torch_threads
-from longtail.neural.plan import TrainingPlan, check_seed, check_share
+from longtail.neural.plan import TrainingPlan
 from longtail.neural.regularisers import REGULARISERS, CoOccurrence
 from longtail.neural.shape import check_shape
 from longtail.neural.snapshot import to_array

@@ -22,8 +22,8 @@ import torch
 from numpy.typing import NDArray
 
 from longtail.core.predictions import Predictions
-from longtail.core.run import thread_count
 from longtail.core.state import State
+from longtail.core.threads import thread_count
 from longtail.errors import MissingExtraError
 from longtail.neural.placement import torch_threads
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from longtail.core.run import thread_count
+from longtail.core.threads import thread_count
 from longtail.errors import MissingExtraError, ParameterError
 
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from longtail.core.estimator import check_at_least_zero, check_choice, check_positive, check_whole
-from longtail.errors import ParameterError
+from longtail.core.parameters import (
+    check_at_least_zero,
+    check_choice,
+    check_positive,
+    check_seed,
+    check_share,
+    check_whole,
+)
 
 SCHEDULES = ("constant", "linear", "cosine")
 PRECISIONS = ("auto", "bf16", "float32")
@@ -74,17 +80,3 @@ class TrainingPlan:
             return 1.0
         done = (step - rising) / max(n_steps - rising, 1)
         return 1.0 - done if self.schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * done))
-
-
-def check_seed(name: str, value: int) -> None:
-    """A whole number that torch and NumPy both take for a seed."""
-    check_whole(name, value, 0)
-    if value >= 2**63:
-        raise ParameterError(f"{name} is {value!r}, but must be less than 2**63")
-
-
-def check_share(name: str, value: float) -> None:
-    """A parameter that must lie from 0 up to, but not including, 1."""
-    check_at_least_zero(**{name: value})
-    if value >= 1:
-        raise ParameterError(f"{name} is {value!r}, but must be a share, from 0 up to but not including 1")

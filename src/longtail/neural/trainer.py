@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from longtail.core.run import Run, reported
+from longtail.core.progress import reported
+from longtail.core.run import Run
 from longtail.errors import ParameterError, TrainingError, first_line
 from longtail.neural import snapshot
 from longtail.neural.batches import Batches, n_points, split, to_device

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from longtail.core.estimator import Estimator
 from longtail.core.predictions import Predictions
-from longtail.core.run import Progress, Silent, reported
+from longtail.core.progress import Progress, Silent, reported
 from longtail.data import Dataset
 from longtail.errors import DataError
 

@@ -17,7 +17,9 @@ from scipy import sparse
 import longtail
 from contract.planted import N_LABELS, WORDS_PER_LABEL, planted, word
 from longtail.app.cli import main
-from longtail.core.run import Checkpoint, Run, Silent
+from longtail.core.checkpoint import Checkpoint
+from longtail.core.progress import Silent
+from longtail.core.run import Run
 from longtail.errors import DataError, ModelError, OutputError, ParameterError, TrainingError
 from longtail.neural.losses import LOSSES, LabelWeights, Positives
 from longtail.neural.text.aplc_network import AdaptiveClusters

@@ -10,7 +10,8 @@ from scipy import sparse
 
 import longtail
 from longtail import FastXML, PfastreXML, PfastXML, PropensityModel
-from longtail.core.run import Checkpoint, Run
+from longtail.core.checkpoint import Checkpoint
+from longtail.core.run import Run
 from longtail.errors import OutputError, ParameterError
 from longtail.metrics import Matches, score
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from longtail import Bonsai, Parabel, load_model
-from longtail.core.run import Checkpoint, Run
+from longtail.core.checkpoint import Checkpoint
+from longtail.core.run import Run
 from longtail.errors import DataError, OutputError, ParameterError, TrainingError
 from trees.label.plain import grouped_points
 

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core.estimator import check_positive, check_whole
 from longtail.core.inputs import PathLike
+from longtail.core.parameters import check_positive, check_whole
 from longtail.core.state import State
 from longtail.errors import ParameterError
 from longtail.neural import losses

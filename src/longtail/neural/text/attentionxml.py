@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import nn
 
-from longtail.core.estimator import check_whole
 from longtail.core.inputs import PathLike, check_path
+from longtail.core.parameters import check_share, check_whole
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.errors import ParameterError
 from longtail.neural.device_csr import DeviceCsr
 from longtail.neural.placement import place, seeded, torch_threads
-from longtail.neural.plan import TrainingPlan, check_share
+from longtail.neural.plan import TrainingPlan
 from longtail.neural.snapshot import from_array, to_array
 from longtail.neural.text.attention_tree import AttentionTree, LevelTraining
 from longtail.neural.text.attentionxml_network import AttentionNetwork

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from longtail.core.estimator import check_choice, check_positive, check_whole
 from longtail.core.inputs import PathLike
+from longtail.core.parameters import check_choice, check_positive, check_share, check_whole
 from longtail.core.state import State
-from longtail.neural.plan import TrainingPlan, check_share
+from longtail.neural.plan import TrainingPlan
 from longtail.neural.snapshot import from_array, to_array
 from longtail.neural.text.encoder import POOLINGS, TextEncoder, located
 from longtail.neural.text.model import TextModel, Tokeniser

@@ -15,18 +15,20 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core import codec, registry
-from longtail.core.estimator import Estimator, check_choice, check_whole
+from longtail.core.estimator import Estimator
 from longtail.core.inputs import PathLike, check_path
+from longtail.core.parameters import check_choice, check_share, check_whole
 from longtail.core.predictions import Predictions
-from longtail.core.run import Run, thread_count
+from longtail.core.run import Run
 from longtail.core.state import State
+from longtail.core.threads import thread_count
 from longtail.errors import DataError, ParameterError, TrainingError, first_line
 from longtail.neural import held_out, losses
 from longtail.neural.batches import to_device
 from longtail.neural.device_csr import DeviceCsr
 from longtail.neural.losses import LabelWeights
 from longtail.neural.placement import place, place_to_predict, seeded, torch_threads
-from longtail.neural.plan import TrainingPlan, check_share
+from longtail.neural.plan import TrainingPlan
 from longtail.neural.shape import check_shape
 from longtail.neural.text.batches import LengthBuckets, padded_batch
 from longtail.neural.text.network import Objective, ScoringNetwork, TextNetwork, TextTraining, best_labels

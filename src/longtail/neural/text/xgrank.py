@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core.estimator import check_choice, check_whole
 from longtail.core.inputs import PathLike, check_path
+from longtail.core.parameters import check_choice, check_whole
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.data.labels import read_label_table

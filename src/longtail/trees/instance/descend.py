@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.predictions import Predictions, empty_top
-from longtail.core.run import each_in_threads
+from longtail.core.threads import each_in_threads
 from longtail.core.topk import offer
 from longtail.trees.instance.forest import Forest
 from longtail.trees.instance.products import add_product

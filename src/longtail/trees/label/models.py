@@ -11,18 +11,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core import codec
-from longtail.core.estimator import (
-    Estimator,
-    check_at_least_zero,
-    check_choice,
-    check_positive,
-    check_whole,
-    data_fingerprint,
-)
+from longtail.core.estimator import Estimator
+from longtail.core.fingerprint import data_fingerprint
 from longtail.core.inputs import check_labels
+from longtail.core.parameters import check_at_least_zero, check_choice, check_positive, check_whole
 from longtail.core.predictions import Predictions
-from longtail.core.run import Run, in_threads, reported, thread_count
+from longtail.core.progress import reported
+from longtail.core.run import Run
 from longtail.core.state import State
+from longtail.core.threads import in_threads, thread_count
 from longtail.errors import DataError, ParameterError
 from longtail.linear.solver import SolverOptions
 from longtail.objectives import resolve_weighting

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from longtail.core import topk
 from longtail.core.predictions import Predictions, empty_top
-from longtail.core.run import each_in_threads, thread_count
+from longtail.core.threads import each_in_threads, thread_count
 from longtail.trees.label.weights import TreeModel, read_only
 
 _POINTS_AT_A_TIME = 512

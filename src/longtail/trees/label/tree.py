@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.core.run import in_threads
+from longtail.core.threads import in_threads
 
 Ints = NDArray[np.int32]
 

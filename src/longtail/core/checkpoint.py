@@ -1,0 +1,152 @@
+"""Finished parts of a job in a folder, so that a killed job can go on."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import logging
+import os
+import shutil
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError, safe_open
+
+import longtail
+from longtail.core.fingerprint import fingerprint
+from longtail.core.processes import helps_another_process
+from longtail.core.state import Array
+from longtail.errors import LongtailError, OutputError
+
+try:
+    import fcntl
+except ImportError:  # Windows: runs are not kept apart there
+    fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger(__name__)
+
+_LOCK = "lock"
+_DIGEST = "sha256"
+
+
+class Checkpoint:
+    """Finished parts of one job in a folder, so that a killed job can go on: `get` what is there, `put` what is new.
+
+    The folder belongs to one job, told by its fingerprint (class, parameters, data) and the version of longtail:
+    another job's parts are refused. And it belongs to one process at a time, so that parts of two runs never mix.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, resume: bool) -> None:
+        self.folder = Path(folder)
+        self.resume = resume
+        self._opened = False
+        self._unlock: Callable[[], Any] = lambda: None
+
+    def open(self, job: dict[str, Any]) -> None:
+        """Bind the folder to a job; with `resume` parts of the same job are kept, else the folder starts empty."""
+        if helps_another_process():
+            return
+        identity = json.dumps({**job, "longtail": longtail.__version__}, sort_keys=True)
+        file = self.folder / "job.json"
+        with self._output_errors():
+            if self.folder.exists() and not file.is_file() and self._foreign_files():
+                raise OutputError(f"{self.folder} is in the way: it is not a folder of unfinished work")
+            self.folder.mkdir(exist_ok=True)
+            self._lock()
+            if self.resume and file.is_file() and file.read_text(encoding="utf-8") != identity:
+                raise OutputError(
+                    f"{self.folder} holds unfinished work with other data, parameters or versions; "
+                    "give the same ones, or start anew without --resume"
+                )
+            if not self.resume:
+                if file.is_file():
+                    logger.warning("%s holds unfinished work; starting anew (resume would go on with it)", self.folder)
+                for part in self.folder.iterdir():
+                    if part.is_dir():
+                        shutil.rmtree(part)
+                    elif part.name != _LOCK:
+                        part.unlink()
+            self._write(file, identity.encode())
+        self._opened = True
+
+    def _foreign_files(self) -> list[Path]:
+        """What is in the folder beyond that which a run leaves that was killed just as it began."""
+        return [file for file in self.folder.iterdir() if file.name not in (_LOCK, "job.tmp")]
+
+    def _lock(self) -> None:
+        """Keep other processes out; the lock goes with this process, however it ends."""
+        if fcntl is None:
+            return
+        descriptor = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                return  # a file system without locks
+            raise OutputError(
+                f"{self.folder} is in use by another run; wait for it, or choose another place"
+            ) from error
+        self._unlock = weakref.finalize(self, os.close, descriptor)
+
+    @contextlib.contextmanager
+    def _output_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except LongtailError:
+            raise
+        except OSError as error:
+            raise OutputError(f"{self.folder}: could not be written ({error.strerror or error})") from error
+
+    def get(self, part: str) -> dict[str, Array] | None:
+        """The arrays of a finished part; None where it is not finished, or no longer what `put` wrote."""
+        file = self.folder / f"{part}.safetensors"
+        if not file.is_file() or (helps_another_process() and not self.resume):
+            return None
+        try:
+            with safe_open(file, "numpy") as content:
+                arrays = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118 - no mapping
+                if (content.metadata() or {}).get(_DIGEST) == _digest(arrays):
+                    return arrays
+        except SafetensorError:
+            pass
+        logger.warning("%s is damaged; this part of the work is done again", file)
+        return None
+
+    def put(self, part: str, arrays: dict[str, Array]) -> None:
+        if helps_another_process():
+            return
+        with self._output_errors():
+            content = safetensors.numpy.save(arrays, metadata={_DIGEST: _digest(arrays)})
+            self._write(self.folder / f"{part}.safetensors", content)
+
+    def part(self, name: str) -> Checkpoint:
+        """A checkpoint within this one, for a job of its own that is part of this job: a model inside of a model."""
+        return Checkpoint(self.folder / name, resume=self.resume)
+
+    def holds_parts(self) -> bool:
+        """Whether this job has left anything that a later one could go on from."""
+        return self._opened and any(self.folder.rglob("*.safetensors"))
+
+    def clear(self) -> None:
+        """Remove the folder, if this job opened it: what `open` refused belongs to someone else."""
+        if self._opened:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self._opened = False
+        self._unlock()
+
+    def _write(self, file: Path, content: bytes) -> None:
+        temporary = file.with_suffix(".tmp")
+        temporary.write_bytes(content)
+        os.replace(temporary, file)
+
+
+def _digest(arrays: dict[str, Array]) -> str:
+    """Of named arrays, whatever their order: what a part of a checkpoint must still have when it is read."""
+    names = sorted(arrays)
+    return fingerprint(np.frombuffer(json.dumps(names).encode(), np.uint8), *(arrays[name] for name in names))

@@ -1,0 +1,70 @@
+"""Work in threads: how many, in what order, and when they end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from itertools import islice
+from typing import TypeVar
+
+import numpy as np
+
+from longtail.errors import ParameterError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Threads to use for `n_jobs`: None or -1 means all cores that this process may run on."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs is None or n_jobs == -1:
+        return available
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs < 1:
+        raise ParameterError(f"n_jobs is {n_jobs!r}, but must be a whole number of threads, or -1 for all cores")
+    return int(n_jobs)
+
+
+@contextlib.contextmanager
+def in_threads(
+    work: Callable[[Item], Result], items: Iterable[Item], *, n_jobs: int | None = None, ahead: int | None = None
+) -> Iterator[Iterator[Result]]:
+    """Results of `work(item)` in the order of the items, computed by threads (kernels release the GIL).
+
+    At most `ahead` items are under way or waiting to be taken, twice as many as there are threads if not given, so
+    results do not pile up; give more where items differ much in size. An interrupt or an error waits for the items
+    that run and drops the rest.
+
+    The threads end with the `with` block. They must not end with the results instead: a traceback may keep those, and
+    then the garbage collector would wait for threads, in any thread and under any lock, which can wait forever.
+    """
+    threads = thread_count(n_jobs)
+    if threads == 1:
+        yield map(work, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        queue: deque[Future[Result]] = deque()
+
+        def results() -> Iterator[Result]:
+            remaining = iter(items)
+            queue.extend(pool.submit(work, item) for item in islice(remaining, ahead or 2 * threads))
+            while queue:
+                wait([queue[0]])  # an interrupt here leaves it in the queue
+                yield queue.popleft().result()
+                queue.extend(pool.submit(work, item) for item in islice(remaining, 1))
+
+        try:
+            yield results()
+        finally:
+            for future in queue:
+                future.cancel()
+
+
+def each_in_threads(work: Callable[[Item], None], items: Sequence[Item], *, n_jobs: int | None = None) -> None:
+    """Call `work(item)` for each item, in no more threads than there are items."""
+    with in_threads(work, items, n_jobs=min(thread_count(n_jobs), max(len(items), 1))) as calls:
+        for _ in calls:
+            pass
