@@ -31,7 +31,7 @@ from longtail.bench.prepare import prepared
 from longtail.bench.recipe import find_data_root, read_recipe
 from longtail.bench.results import markdown_table
 from longtail.bench.run import commit, machine
-from longtail.compose.blocks import ResidualBlocks
+from longtail.compose.residual import ResidualBlocks
 from longtail.data import Dataset, read_dataset
 from longtail.trees.label.weights import TreeModel
 from longtail.workflow.score import score_predictions

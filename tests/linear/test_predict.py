@@ -8,7 +8,7 @@ from scipy import sparse
 
 from linear.twins import synthetic
 from longtail import DiSMEC
-from longtail.linear.scoring import MANY_POINTS, LinearScorer
+from longtail.linear.scorer import MANY_POINTS, LinearScorer
 from longtail.linear.simd import BLOCK
 
 # One by one, just below and at the number of points from which tiles of labels are used, and in several batches.

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.compose.blocks import ResidualBlocks
 from longtail.compose.calibration import Floats
 from longtail.compose.reranker import Candidates, Reranker, best_of, check_exponent, log_quotient
+from longtail.compose.residual import ResidualBlocks
 from longtail.core.parameters import check_at_least_zero, check_positive, check_whole
 from longtail.core.run import Run
 from longtail.core.state import State
@@ -133,7 +133,7 @@ class RankNet(Reranker):
 
     def _trained(self, learning: Candidates, frontier: Frontier, run: Run) -> ResidualBlocks:
         from longtail.neural.plan import TrainingPlan
-        from longtail.neural.rerank import RankedLists, RerankSettings, train_blocks
+        from longtail.neural.ranking_network import RankedLists, RankingSettings, train_ranking_network
 
         known = np.unique(learning.labels[learning.labels >= 0])
         rows = np.full(self.n_labels_, -1, np.int32)
@@ -141,7 +141,7 @@ class RankNet(Reranker):
         places = np.where(learning.labels >= 0, rows[learning.labels], np.int32(-1))
         lift = self.exponent_ * self._log_inverse[known]
         lists = RankedLists(places, learning.log_odds, learning.hits, lift, self.label_counts_[known])
-        settings = RerankSettings(
+        settings = RankingSettings(
             blocks=self.blocks, units=self.units, balance=self.balance, margin=self.margin, negatives=self.negatives,
             anchor=self.anchor, dropout=self.dropout, shrink=self.shrink,
         )  # fmt: skip
@@ -155,7 +155,7 @@ class RankNet(Reranker):
         def validate(arrays: dict[str, Any]) -> dict[str, float]:
             return {"PSP@1": frontier.height(ResidualBlocks(rows, **arrays)(held.labels, held.log_odds))}
 
-        return ResidualBlocks(rows, **train_blocks(lists, settings, plan, validate=validate, run=run))
+        return ResidualBlocks(rows, **train_ranking_network(lists, settings, plan, validate=validate, run=run))
 
     def _own_exponent(self) -> float:
         return self.exponent_ if self.exponent is None else check_exponent(self.exponent)

@@ -22,7 +22,7 @@ from longtail.core.threads import thread_count
 from longtail.errors import ParameterError
 from longtail.linear.blocks import label_blocks
 from longtail.linear.limits import check_point_weights
-from longtail.linear.scoring import LinearScorer
+from longtail.linear.scorer import LinearScorer
 from longtail.linear.solver import LOSSES, BlockSolver, SolverOptions, TrainedBlock, train_blocks
 from longtail.objectives import resolve_weighting
 

@@ -22,7 +22,7 @@ from longtail.core.progress import Silent
 from longtail.core.run import Run
 from longtail.errors import DataError, ModelError, OutputError, ParameterError, TrainingError
 from longtail.neural.losses import LOSSES, LabelWeights, Positives
-from longtail.neural.text.aplc_network import AdaptiveClusters
+from longtail.neural.text.aplcxlnet_network import AdaptiveClusters
 from longtail.neural.text.clusters import label_clusters, points_of_clusters, token_features
 from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.label_head import LabelHead, encoded, name_table

@@ -37,7 +37,7 @@ class RankedLists:
 
 
 @dataclass(frozen=True)
-class RerankSettings:
+class RankingSettings:
     """`blocks` with `units` hidden units each; `balance` and `margin` are lambda and c of the loss; `negatives`: wrong
     candidates of a point that each step looks at; `anchor`: weight of the cross-entropy of the candidates; `dropout`:
     of the probabilities that hidden units see; `shrink`: weight of the square of what the blocks add to log-odds."""
@@ -52,10 +52,10 @@ class RerankSettings:
     shrink: float
 
 
-class RerankNetwork(nn.Module):
-    """The blocks of `compose.blocks.ResidualBlocks` with gradients; they start as the identity."""
+class RankingNetwork(nn.Module):
+    """The blocks of `compose.residual.ResidualBlocks` with gradients; they start as the identity."""
 
-    def __init__(self, lists: RankedLists, settings: RerankSettings) -> None:
+    def __init__(self, lists: RankedLists, settings: RankingSettings) -> None:
         super().__init__()
         self.settings = settings
         n_labels, blocks, units = lists.counts.size, settings.blocks, settings.units
@@ -110,7 +110,7 @@ class RerankNetwork(nn.Module):
         return wrong & (chance >= least)
 
     def to_arrays(self) -> Arrays:
-        """The weights as `compose.blocks.ResidualBlocks` wants them."""
+        """The weights as `compose.residual.ResidualBlocks` wants them."""
 
         def stacked(parameters: nn.ParameterList) -> NDArray[np.float32]:
             return np.stack([parameter.detach().cpu().numpy() for parameter in parameters])
@@ -140,9 +140,9 @@ def population_loss(
     return (rarer_first + balance * right_first) / scores.shape[0]
 
 
-def train_blocks(
+def train_ranking_network(
     lists: RankedLists,
-    settings: RerankSettings,
+    settings: RankingSettings,
     plan: TrainingPlan,
     *,
     validate: Callable[[Arrays], dict[str, float]],
@@ -151,7 +151,7 @@ def train_blocks(
     """Train the blocks; gives the weights of the best epoch. validate: metrics of weights, as arrays."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(plan.seed)
-        network = RerankNetwork(lists, settings)
+        network = RankingNetwork(lists, settings)
     batches = ShuffledRows(lists.labels.shape[0], plan.batch_size, plan.seed)
     train(network, batches, plan, validate=lambda _: validate(network.to_arrays()), run=run)
     return network.to_arrays()

@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy.special import expit
 
-from longtail.compose.blocks import ResidualBlocks
-from longtail.neural.rerank import RankedLists, RerankNetwork, RerankSettings, population_loss
+from longtail.compose.residual import ResidualBlocks
+from longtail.neural.ranking_network import RankedLists, RankingNetwork, RankingSettings, population_loss
 
 L, V, N, M = 12, 5, 20, 6
 ALL = np.arange(L, dtype=np.int32)
@@ -69,13 +69,13 @@ def test_labels_that_the_network_has_not_met_keep_their_log_odds_and_are_not_see
 
 def settings(**changes):
     values = {"blocks": 2, "units": V, "balance": 1.0, "margin": 1.0, "negatives": M, "anchor": 1.0, "dropout": 0.0}
-    return RerankSettings(**(values | {"shrink": 0.0} | changes))
+    return RankingSettings(**(values | {"shrink": 0.0} | changes))
 
 
 def network(**changes):
     labels, log_odds, hits = lists()
     counts = np.arange(1, L + 1)
-    made = RerankNetwork(RankedLists(labels, log_odds, hits, 0.3 * np.arange(L), counts), settings(**changes))
+    made = RankingNetwork(RankedLists(labels, log_odds, hits, 0.3 * np.arange(L), counts), settings(**changes))
     arrays = weights(made.settings.blocks)
     with torch.no_grad():
         for b in range(made.settings.blocks):
@@ -100,7 +100,7 @@ def test_the_trained_network_is_what_predicts():
 
 def test_a_new_network_is_the_identity():
     labels, log_odds, hits = lists()
-    fresh = RerankNetwork(RankedLists(labels, log_odds, hits, np.zeros(L), np.ones(L)), settings())
+    fresh = RankingNetwork(RankedLists(labels, log_odds, hits, np.zeros(L), np.ones(L)), settings())
     with torch.no_grad():
         assert fresh(torch.arange(N)).abs().max() == 0
 

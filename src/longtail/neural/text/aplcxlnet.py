@@ -17,7 +17,7 @@ from longtail.errors import ParameterError
 from longtail.neural import losses
 from longtail.neural.losses import LabelWeights
 from longtail.neural.snapshot import from_array, to_array
-from longtail.neural.text.aplc_network import AdaptiveClusters, AdaptiveNetwork
+from longtail.neural.text.aplcxlnet_network import AdaptiveClusters, AdaptiveNetwork
 from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.encoder_model import EncoderModel
 from longtail.neural.text.label_head import log_odds
