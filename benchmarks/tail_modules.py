@@ -257,7 +257,7 @@ def norms(_: Iterable[str]) -> None:
         plain = norm(base_of(name).fit(train.X, train.Y))
         taug = Taug(base=base_of(name), merge="raw").fit(train.X, train.Y)
         augmented = np.zeros_like(plain)
-        for labels, model in zip((taug.head_, taug.tail_), taug.models_.models, strict=True):
+        for labels, model in zip((taug.head_, taug.tail_), taug.parts_, strict=True):
             augmented[labels] = norm(model)[: labels.size]
         for title, values, color in (("plain", plain, "tab:blue"), ("Taug", augmented, "tab:red")):
             axis.plot(values[order], ".", markersize=2, alpha=0.25, color=color)

@@ -58,7 +58,7 @@ def hits_and_gains(recipe: str, train: Dataset) -> dict[str, NDArray[np.float32]
     them."""
     outer = read_recipe(RECIPES / f"{recipe}.toml").estimator()
     k = outer.candidates
-    unseen = predict_unseen(outer._new_base, train.X, train.Y, outer._splits(), k=k, run=Run())
+    unseen = predict_unseen(outer._new_part, train.X, train.Y, outer, k=k, run=Run())
     part = np.random.default_rng(0).permutation(unseen.rows.size) % PARTS
     shape = (EXPONENTS.size, unseen.rows.size)
     values = {name: np.zeros(shape, np.float32) for name in ("hits", "gains", "closed hits", "closed gains")}

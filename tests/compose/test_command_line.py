@@ -80,15 +80,15 @@ def test_a_killed_training_goes_on(cli, folder, monkeypatch):
     train = ("train", folder / "train.txt", "--model", "propensityrerank", "--set", "folds=3", "--out")
     assert cli(*train, folder / "whole")[0] == 0
     fits: list[int] = []
-    new_base = Reranker._new_base
+    new_part = Reranker._new_part
 
     def counted(self):
         fits.append(1)
         if len(fits) == 3:
             raise MemoryError
-        return new_base(self)
+        return new_part(self)
 
-    monkeypatch.setattr(Reranker, "_new_base", counted)
+    monkeypatch.setattr(Reranker, "_new_part", counted)
     monkeypatch.setattr(sys, "argv", ["longtail", *map(str, train), str(folder / "m"), "--resume"])
     with pytest.raises(MemoryError):
         main()

@@ -106,7 +106,7 @@ def test_names_are_there_after_loading_and_on_disk_once(tmp_path):
     model.fit(X, Y, label_names=NAMES).save(tmp_path / "m")
     loaded = longtail.load_model(tmp_path / "m")
     assert loaded.label_names_ == loaded.base_.label_names_ == NAMES
-    for before, after in zip(model.base_.models_.models, loaded.base_.models_.models, strict=True):
+    for before, after in zip(model.base_.parts_, loaded.base_.parts_, strict=True):
         assert after.label_names_ == before.label_names_
         assert after.models_[0].label_names_ == before.label_names_
     text = (tmp_path / "m" / store.MANIFEST).read_text()

@@ -74,7 +74,7 @@ def test_parts_of_parts_are_those_of_the_fit(tmp_path):
     loaded = assert_loads_as_it_is(model, tmp_path / "m")
     assert loaded.base_.tau == 0.1
     again = assert_loads_as_it_is(loaded, tmp_path / "again")
-    assert [type(part) for part in again.base_.models_.models[0].models_] == [longtail.DiSMEC, longtail.Popularity]
+    assert [type(part) for part in again.base_.parts_[0].models_] == [longtail.DiSMEC, longtail.Popularity]
 
 
 def test_a_model_that_does_not_say_what_its_parts_were_is_refused(tmp_path):

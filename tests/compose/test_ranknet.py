@@ -148,7 +148,7 @@ def test_all_unseen_points_choose_the_exponent_and_blocks_never_raise_it():
     data = together_or_apart(2000, 0)
     given = {"base": longtail.DiSMEC(), "propensity": [1.0, 1.0, 0.1, 0.1], "max_precision_loss": 5}
     plain = longtail.RankNet(**given, blocks=0).fit(*data)
-    unseen = predict_unseen(longtail.DiSMEC, *data, plain._splits(), k=4, run=Run())
+    unseen = predict_unseen(longtail.DiSMEC, *data, plain, k=4, run=Run())
     truth = data[1][unseen.rows]
     found, hits = unseen.predictions, Matches.of(unseen.predictions, truth).hits
     candidates = Candidates(found.labels, plain.calibration_(found.scores, unseen.groups), hits, truth)

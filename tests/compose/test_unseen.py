@@ -30,7 +30,7 @@ def unseen(splits, run=None):
 
 @pytest.mark.parametrize("folds", [2, 3, 7, 50])
 def test_cross_fitting_predicts_every_point_once_by_a_base_that_has_not_seen_it(folds):
-    found = unseen(Splits(folds, None, 1000, 0))
+    found = unseen(Splits(folds=folds, held_out=None, sample=1000, random_state=0))
     assert sorted(found.rows) == list(range(N))
     assert (found.predictions.labels[:, 0] == 1).all(), "label 0 would mean that the base has seen the point"
     np.testing.assert_allclose(found.predictions.scores[:, 0], 1 + (found.rows + 1) / 1000, rtol=1e-5)
@@ -38,20 +38,20 @@ def test_cross_fitting_predicts_every_point_once_by_a_base_that_has_not_seen_it(
 
 
 def test_one_part_can_be_held_out_instead():
-    found = unseen(Splits(3, 0.2, 1000, 0))
+    found = unseen(Splits(folds=3, held_out=0.2, sample=1000, random_state=0))
     assert found.rows.size == round(0.2 * N)
     assert (found.predictions.labels[:, 0] == 1).all()
     assert Witness.fits == [N - found.rows.size]
 
 
 def test_the_number_of_predicted_points_is_bounded_and_other_seeds_part_otherwise():
-    found = unseen(Splits(3, None, 9, 0))
+    found = unseen(Splits(folds=3, held_out=None, sample=9, random_state=0))
     assert found.rows.size == 9
-    assert not np.array_equal(found.rows, unseen(Splits(3, None, 9, 1)).rows)
+    assert not np.array_equal(found.rows, unseen(Splits(folds=3, held_out=None, sample=9, random_state=1)).rows)
 
 
 def test_a_resumed_run_does_not_train_finished_parts_again(tmp_path, monkeypatch):
-    splits = Splits(4, None, 1000, 0)
+    splits = Splits(folds=4, held_out=None, sample=1000, random_state=0)
     expected = unseen(splits)
     monkeypatch.setattr(Witness, "fits", [])
     monkeypatch.setattr(Witness, "fails_at", 3)
@@ -78,7 +78,7 @@ def test_the_group_of_a_score_is_that_of_the_base_which_gave_it(monkeypatch):
 
     plain = Witness._fit
     monkeypatch.setattr(Witness, "_fit", fit)
-    found = unseen(Splits(2, None, 1000, 0))
+    found = unseen(Splits(folds=2, held_out=None, sample=1000, random_state=0))
     sizes = [int((found.groups == number).all(axis=1).sum()) for number in (1, 2)]
     assert sizes == [16, 15], "two parts, two bases"
 
@@ -86,22 +86,22 @@ def test_the_group_of_a_score_is_that_of_the_base_which_gave_it(monkeypatch):
 @pytest.mark.parametrize(
     ("splits", "message"),
     [
-        (Splits(1, None, 10, 0), "folds"),
-        (Splits(2.5, None, 10, 0), "folds"),
-        (Splits(2, 0.0, 10, 0), "held_out"),
-        (Splits(2, 1.0, 10, 0), "held_out"),
-        (Splits(2, "half", 10, 0), "held_out"),
-        (Splits(2, None, 0, 0), "sample"),
+        (Splits(folds=1, held_out=None, sample=10, random_state=0), "folds"),
+        (Splits(folds=2.5, held_out=None, sample=10, random_state=0), "folds"),
+        (Splits(folds=2, held_out=0.0, sample=10, random_state=0), "held_out"),
+        (Splits(folds=2, held_out=1.0, sample=10, random_state=0), "held_out"),
+        (Splits(folds=2, held_out="half", sample=10, random_state=0), "held_out"),
+        (Splits(folds=2, held_out=None, sample=0, random_state=0), "sample"),
     ],
 )
 def test_splits_that_make_no_sense_are_refused(splits, message):
     with pytest.raises(ParameterError, match=message):
-        splits.check()
+        splits.check_splits()
 
 
 def test_one_point_cannot_be_parted():
     with pytest.raises(DataError, match="one point"):
-        predict_unseen(Witness, X[:1], Y[:1], Splits(2, None, 10, 0), k=1, run=Run())
+        predict_unseen(Witness, X[:1], Y[:1], Splits(folds=2, held_out=None, sample=10, random_state=0), k=1, run=Run())
 
 
 def test_rows_of_matrices_and_of_texts():

@@ -247,6 +247,27 @@ def test_empty_points_points_without_labels_and_labels_without_points_are_no_tro
     assert_same(answers(longtail.load_model(tmp_path / "m"), gaps), answers(model, gaps))
 
 
+# Losses that a model can be trained with besides its default.
+LOSSES = {"dismec": ["hinge", "logistic"], "glas": ["bce", "grank"], "xgrank": ["grank"]}
+
+
+@every
+def test_labels_without_points_are_not_predicted(name):
+    """They have the lowest ids, which win every tie, and there are more of them than others."""
+    unseen = 2 * N_LABELS
+    wide = sparse.hstack([sparse.csr_matrix((90, unseen)), TRAIN.Y], format="csr")
+    keys = [key for key in make(name).get_params() if key.split("__")[-1] == "weighting"]
+    variants = [{}, dict.fromkeys(keys, "pw-cb"), *({"loss": loss} for loss in LOSSES.get(name, []))]
+    for changes in variants if keys else variants[:1]:
+        model = make(name, **changes)
+        model.fit(TRAIN.inputs(model.input_kind), wide)
+        for k in (2, N_LABELS + 3):
+            found = answers(model, k=k)
+            assert_well_formed(found, 30, k, unseen + N_LABELS)
+            assert ((found.labels >= unseen) | (found.labels == -1)).all(), changes
+            assert (found.labels[:, 0] >= unseen).all(), changes
+
+
 @every_feature_model
 def test_a_feature_that_training_never_saw_is_no_trouble(name):
     unseen = TEST.X.tolil()

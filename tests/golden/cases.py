@@ -37,6 +37,7 @@ COMBINATIONS: dict[str, Callable[[], Estimator]] = {
     "dismec, hinge loss, pw-cb": lambda: DiSMEC(loss="hinge", weighting="pw-cb"),
     "bonsai, pw": lambda: bonsai(weighting="pw"),
     "parabel, exact search": lambda: Parabel(max_leaf=2, beam=None),
+    "xgrank, grank loss": lambda: longtail.XGRank(**ARGUMENTS["xgrank"](), loss="grank"),
     "pfastrexml, means": lambda: longtail.PfastreXML(n_trees=5),
     "rerank over bonsai": lambda: PropensityRerank(base=bonsai(), folds=2, exponent=0.7),
     "ranknet over taug over bonsai": lambda: RankNet(base=Taug(base=bonsai(), tau=0.3), folds=2, epochs=2, units=4),

@@ -16,7 +16,7 @@ from longtail.core.run import Run
 from longtail.errors import OutputError
 from longtail.linear.blocks import label_blocks
 from longtail.linear.simd import BLOCK
-from longtail.linear.solver import BlockSolver, SolverOptions
+from longtail.linear.solver import BlockSolver
 
 X, Y = synthetic()
 COUNTS = np.bincount(Y.indices, minlength=Y.shape[1])
@@ -75,7 +75,7 @@ def test_a_permutation_of_the_points_changes_nothing_of_note():
 @EVERY_LOSS
 def test_a_label_reaches_the_same_objective_in_any_block(loss):
     """Alone, first or last in a full block, among frequent or among rare labels."""
-    options = SolverOptions(loss=loss, tol=1e-4, prune=0, max_passes=2000)
+    options = DiSMEC(loss=loss, bias=1.0, tol=1e-4, prune=0, max_passes=2000).solver_options()
     solver = BlockSolver(X, Y, options)
     problem = Problem.of(DiSMEC(loss=loss, bias=options.bias), X, Y)
     by_count = np.argsort(-COUNTS, kind="stable")
@@ -192,7 +192,7 @@ def test_parts_of_a_cold_training_are_refused_by_a_warm_one(tmp_path):
 
 @EVERY_LOSS
 def test_a_warm_start_on_the_same_problem_needs_one_look(loss):
-    solver = BlockSolver(X, Y, SolverOptions(loss=loss, keep_duals=True, prune=0))
+    solver = BlockSolver(X, Y, DiSMEC(loss=loss, bias=1.0, tol=0.01, warm_start=True, prune=0).solver_options())
     labels = BLOCKS[0]
     cold = solver.train(labels)
     warm = solver.train(labels, duals=cold.duals)
@@ -217,7 +217,7 @@ def test_a_warm_path_of_C_saves_passes():
     labels = BLOCKS[0]
     duals, warm, cold = None, 0, 0
     for C in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0):
-        solver = BlockSolver(X, Y, SolverOptions(C=C, keep_duals=True, tol=1e-3))
+        solver = BlockSolver(X, Y, DiSMEC(C=C, bias=1.0, tol=1e-3, warm_start=True).solver_options())
         trained = solver.train(labels, duals=duals)
         duals = trained.duals
         warm, cold = warm + trained.passes.sum(), cold + solver.train(labels).passes.sum()

@@ -81,7 +81,7 @@ def test_glas_brings_labels_that_occur_together_closer_than_no_regulariser(data)
 
 
 def test_training_stops_early_on_held_out_points_and_keeps_the_best_epoch(data):
-    model = GLaS(**(SMALL | {"epochs": 30, "learning_rate": 0.05, "validation": 0.2, "metric": "PSP@1", "patience": 2}))
+    model = GLaS(**(SMALL | {"epochs": 30, "learning_rate": 0.05, "held_out": 0.2, "metric": "PSP@1", "patience": 2}))
     model.fit(data.train.X, data.train.Y)
     values = [epoch["PSP@1"] for epoch in model.history_.epochs]
     assert len(values) < 30
@@ -118,9 +118,9 @@ def test_a_single_label_can_be_searched_by_codes_too(data):
     [
         {"width": 0}, {"hidden": 5}, {"hidden": (0,)}, {"loss": "hinge"}, {"margin": 0}, {"negatives": "some"},
         {"labels_per_point": "two"}, {"regulariser": "l2"}, {"strength": -1}, {"keep": 0}, {"keep": 1.5},
-        {"validation": 1.0}, {"metric": "nonsense@1", "validation": 0.1}, {"search": "tree"}, {"epochs": 0},
+        {"held_out": 1.0}, {"metric": "nonsense@1", "held_out": 0.1}, {"search": "tree"}, {"epochs": 0},
         {"device": "abacus"}, {"weighting": "unbiased"}, {"random_state": -1}, {"random_state": 2**70}, {"epsilon": 0},
-        {"validation": 1e-4},
+        {"held_out": 1e-4},
     ],
     ids=str,
 )  # fmt: skip
@@ -159,22 +159,15 @@ def test_unfinished_work_goes_on_with_another_learning_rate_but_not_with_another
     assert precision(fit(True, Silent(), learning_rate=0.01), data) > popular(data) + 15
 
 
-# A checkpoint after every step, so that a kill comes in the middle of an epoch.
-RUN = (
-    "import dataclasses\nfrom longtail.neural import glas\nplan = glas.GLaS._plan\n"
-    "glas.GLaS._plan = lambda self: dataclasses.replace(plan(self), checkpoint_seconds=0)\n"
-    "from longtail.app.cli import main; main()"
-)
-
-
 def test_a_killed_training_goes_on_and_ends_as_if_it_had_not_been(data, tmp_path):
     longtail.write_dataset(data.train, tmp_path / "train")
-    settings = SMALL | {"epochs": 20, "average_from": 0.5}
+    # A checkpoint after every step, so that a kill comes in the middle of an epoch.
+    settings = SMALL | {"epochs": 20, "average_from": 0.5, "checkpoint_seconds": 0}
     arguments = ["train", tmp_path / "train", "--model", "glas", "--out", tmp_path / "m"]
     arguments += [f"--set={key}={value}" for key, value in settings.items()]
 
     def start(*options):
-        command = [sys.executable, "-c", RUN, *map(str, arguments), *options]
+        command = [sys.executable, "-m", "longtail.app.cli", *map(str, arguments), *options]
         return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
     killed = start()
@@ -199,7 +192,8 @@ def test_two_processes_train_one_model_and_the_first_writes_it(data, tmp_path):
     """Each takes its share of every batch (of 63 points: 31 and 32), and their gradients are averaged."""
     longtail.write_dataset(data.train, tmp_path / "train")
     settings = SMALL | {"epochs": 3, "batch_size": 63, "keep": 1.0, "regulariser": "none"}  # nothing random in a step
-    command = [sys.executable, "-c", RUN, "train", str(tmp_path / "train"), "--model", "glas"]
+    settings |= {"checkpoint_seconds": 0}
+    command = [sys.executable, "-m", "longtail.app.cli", "train", str(tmp_path / "train"), "--model", "glas"]
     command += ["--out", str(tmp_path / "m"), *(f"--set={key}={value}" for key, value in settings.items())]
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--no-python"]
     done = subprocess.run([*launch, *command], capture_output=True, text=True, timeout=120, check=False)

@@ -21,21 +21,15 @@ def explain(
     """Show how much each word of a text spoke for a label; without --label for the one that the model puts first."""
     from longtail.app.console import print_json, print_table
     from longtail.core.model import load_model
-    from longtail.errors import ParameterError
 
     loaded = load_model(model)
-    reader = loaded
-    while not hasattr(reader, "explain") and hasattr(reader, "base_"):
-        reader = reader.base_  # a module that ranks anew what another model has read
-    if not hasattr(reader, "explain"):
-        raise ParameterError(f"{model}: {type(loaded).__name__} does not look at words; text models do, e.g. XGRank")
     names = loaded.label_names_
     if label:
         is_id = label.isdecimal() and label not in (names or [])  # a name that looks like an id is a name
         wanted = int(label) if is_id else label
     else:
         wanted = int(loaded.predict([text], k=1).labels[0, 0])
-    found = reader.explain(text, wanted)
+    found = loaded.explain(text, wanted)
     shown = str(found.label) if names is None else names[found.label]
     if as_json:
         tokens = [{"token": t.token, "start": t.start, "end": t.end, "weight": t.weight} for t in found.tokens]

@@ -32,7 +32,6 @@ def info(
 
 
 def model_fields(path: Path) -> dict[str, Any]:
-    from longtail.app.train import size_of
     from longtail.core import store
     from longtail.core.model import KIND, load_model
 
@@ -48,7 +47,7 @@ def model_fields(path: Path) -> dict[str, Any]:
         "label names": model.label_names_ is not None,
         "training points": model.n_points_,
         "labels without training points": int((model.label_counts_ == 0).sum()),
-        "size MB": size_of(path) / 1e6,
+        "size MB": store.size_in_bytes(path) / 1e6,
         "training data fingerprint": model.fingerprint_,
         "versions": manifest["versions"],
     }

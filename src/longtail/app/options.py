@@ -48,25 +48,18 @@ def check_threads(threads: int | None) -> None:
         raise ParameterError(f"--threads is {threads}, but must be a whole number of threads, or -1 for all cores")
 
 
-def behind_features(model: Any) -> Any:
-    """The fitted model inside of pipelines that make its features."""
-    while hasattr(model, "model_"):
-        model = model.model_
-    return model
-
-
 def load(path: Path, exponent: float | None) -> Any:
     """The model at `path`, with another exponent where one is given."""
     from longtail.core.model import load_model
     from longtail.errors import ParameterError
+    from longtail.features.pipeline import model_behind
 
     model = load_model(path)
-    if exponent is not None:
-        part = behind_features(model)
-        if "exponent" not in part.get_params(deep=False):
-            raise ParameterError(
-                f"{path}: {type(part).__name__} has no exponent to move; "
-                "train it with --model propensityrerank or ranknet"
-            )
-        part.set_params(exponent=exponent)
-    return model
+    if exponent is None:
+        return model
+    if not model.takes("exponent"):
+        raise ParameterError(
+            f"{path}: {type(model_behind(model)).__name__} has no exponent; train with --model propensityrerank or "
+            "ranknet"
+        )
+    return model.adjusted(exponent=exponent)

@@ -56,7 +56,7 @@ def train(
             model, text=text, unit_rows=unit_rows and not text, base=base, weighting=weighting, settings=values,
             threads=threads, seed=seed,
         )  # fmt: skip
-        estimator._check_parameters()
+        estimator.check_parameters()
         return estimator
 
     values = parse_settings(settings or [])
@@ -106,7 +106,9 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
     from longtail.core.processes import helps_another_process
     from longtail.core.progress import Silent
     from longtail.core.run import Run
+    from longtail.core.store import size_in_bytes
     from longtail.errors import DataError, ModelError, ParameterError
+    from longtail.features.pipeline import model_behind
 
     first = not helps_another_process()
     partial = out.with_name(f"{out.name}.partial")
@@ -136,12 +138,8 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
     if not first:
         return
     seconds = time.perf_counter() - started
-    name = type(options.behind_features(estimator)).__name__
+    name = type(model_behind(estimator)).__name__
     say(
         f"trained {name} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "
-        f"in {seconds:.1f} s; wrote {out} ({size_of(out) / 1e6:.1f} MB)"
+        f"in {seconds:.1f} s; wrote {out} ({size_in_bytes(out) / 1e6:.1f} MB)"
     )
-
-
-def size_of(path: Path) -> int:
-    return sum(file.stat().st_size for file in path.iterdir())

@@ -97,7 +97,7 @@ def read_recipe(path: str | os.PathLike[str]) -> Recipe:
             path, "evaluate.propensity", parse_propensity, content.get("evaluate", {}).get("propensity", "default")
         ),
     )
-    _checked(path, "model", lambda _: recipe.estimator()._check_parameters(), None)
+    _checked(path, "model", lambda _: recipe.estimator().check_parameters(), None)
     _check_features(recipe)
     if recipe.features and recipe.reads_texts:
         raise DataError(f"{recipe.model} reads texts and takes no features", path=path, field="features")
@@ -144,7 +144,7 @@ def _check_features(recipe: Recipe) -> None:
     normalise = recipe.features.get("normalise", False)
     if not isinstance(normalise, bool):
         raise DataError("must be true or false", path=recipe.path, field="features.normalise")
-    _checked(recipe.path, "features", lambda _: text_features(recipe.features)._check_parameters(), None)
+    _checked(recipe.path, "features", lambda _: text_features(recipe.features).check_parameters(), None)
 
 
 def text_features(features: Mapping[str, Any]) -> TextFeatures:

@@ -18,6 +18,7 @@ import numpy as np
 
 from longtail.bench.recipe import Recipe, read_recipe
 from longtail.core.model import load_model
+from longtail.core.store import size_in_bytes
 from longtail.data import Dataset, read_dataset
 from longtail.errors import LongtailError, ParameterError
 from longtail.workflow.apply import conform, predict_in_chunks
@@ -38,7 +39,7 @@ def measure(recipe: Recipe, data: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         model.save(path)
-        size = sum(file.stat().st_size for file in path.iterdir())
+        size = size_in_bytes(path)
         model = load_model(path)
         inputs = conform(testing, model)
         k = min(KS[-1], model.n_labels_)

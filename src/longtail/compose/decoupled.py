@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,17 @@ from longtail.compose.augment import Alteration, with_altered_copies
 from longtail.compose.reranker import best_of
 from longtail.compose.unseen import rows_of
 from longtail.core.estimator import Estimator
-from longtail.core.model import part_state, restored_part
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
-from longtail.core.state import State
 from longtail.errors import DataError, ParameterError
 
 _NONE = "none of these"  # words, for models that read names
 
 
-@dataclass(eq=False)
-class Decoupled:
-    """A base for the labels `head` and a base for the labels `tail` ("Improving tail label prediction", section 3.3).
+@dataclass(frozen=True, eq=False)
+class Decoupling:
+    """How a base for the labels `head` and one for the labels `tail` are trained ("Improving tail label prediction",
+    section 3.3).
 
     Each is trained on the points that carry one of its labels, the tail's joined by altered copies; with `others`, on
     the other points too. Those get a label of their own, "none of these", which is never predicted: trees leave points
@@ -40,9 +39,9 @@ class Decoupled:
     alteration: Alteration
     others: bool
 
-    def fit(self, X: Any, Y: sparse.csr_matrix, *, run: Run, label_names: list[str] | None = None) -> Self:
+    def fit(self, X: Any, Y: sparse.csr_matrix, *, run: Run, label_names: list[str] | None = None) -> Decoupled:
         by_label = Y.tocsc()
-        self.models = []
+        models = []
         for name, labels, n_aug in (("head", self.head, 0), ("tail", self.tail, self.n_aug)):
             own = by_label[:, labels].tocsr()
             carries = np.diff(own.indptr) > 0
@@ -54,10 +53,10 @@ class Decoupled:
                 copied = carriers if self.others else np.arange(carriers.size)
                 points = with_altered_copies(points, copied, n_aug, self.alteration)
                 carried = sparse.csr_matrix(sparse.vstack([carried, *[carried[copied]] * n_aug], format="csr"))
-            names = _names_of(labels, label_names, carried.shape[1])
+            names = names_of(labels, label_names, carried.shape[1])
             with self._told_apart(name, labels.size):
-                self.models.append(self.new_base().fit(points, carried, label_names=names, run=run.part(name)))
-        return self
+                models.append(self.new_base().fit(points, carried, label_names=names, run=run.part(name)))
+        return Decoupled(models, self.head, self.tail)
 
     @contextmanager
     def _told_apart(self, name: str, n_labels: int) -> Iterator[None]:
@@ -68,8 +67,18 @@ class Decoupled:
             total = self.head.size + self.tail.size
             raise type(error)(f"the model of the {n_labels} {name} labels out of {total}: {error}") from error
 
+
+@dataclass(frozen=True, eq=False)
+class Decoupled:
+    """The two fitted models, that of the head first."""
+
+    models: list[Estimator]
+    head: NDArray[np.int32]
+    tail: NDArray[np.int32]
+    score_groups_ = None  # its columns say which model a score comes from
+
     def predict(self, X: Any, *, k: int) -> Predictions:
-        """The k best head labels and, in the columns behind them, the k best tail labels, with their own scores."""
+        """Return the k best head labels and, in the columns behind them, the k best tail labels, with their scores."""
         found = []
         for labels, model in zip((self.head, self.tail), self.models, strict=True):
             best = model.predict(X, k=min(k + 1, model.n_labels_))  # one more, should "none of these" be among them
@@ -80,23 +89,9 @@ class Decoupled:
             found.append(best_of(ids, scores, k))
         return Predictions(*(np.hstack([getattr(p, part) for p in found]) for part in ("labels", "scores")))
 
-    def to_state(self, label_names: list[str] | None) -> State:
-        """label_names: those that `restore_from` will be given."""
-        state = State(arrays={"head": self.head, "tail": self.tail})
-        for name, labels, model in zip(("head", "tail"), (self.head, self.tail), self.models, strict=True):
-            state.nest(name, part_state(model, _names_of(labels, label_names, model.n_labels_)))
-        return state
 
-    def restore_from(self, state: State, label_names: list[str] | None) -> None:
-        self.models = []
-        for name, labels in (("head", self.head), ("tail", self.tail)):
-            part = state.part(name)
-            n_labels = part.arrays["label_counts"].shape[0]
-            self.models.append(restored_part(part, _names_of(labels, label_names, n_labels)))
-
-
-def _names_of(labels: NDArray[np.int32], names: list[str] | None, n_labels: int) -> list[str] | None:
-    """The names of some labels and, if there is one label more than these, a name for it that no label has."""
+def names_of(labels: NDArray[np.int32], names: list[str] | None, n_labels: int) -> list[str] | None:
+    """Return the names of some labels and, if there is one label more than these, a name for it that no label has."""
     if names is None:
         return None
     none, taken, number = _NONE, set(names), 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,12 +14,12 @@ from scipy.special import expit
 from longtail.compose.calibration import CalibrationOfGroups, Floats
 from longtail.compose.reranker import best_of
 from longtail.compose.unseen import Splits, Unseen, n_score_groups, predict_given, predict_unseen, score_groups
-from longtail.compose.wrapper import Wrapper, check_fitted_part, check_part, new_part
-from longtail.core.model import part_state, restored_part
+from longtail.core.estimator import Prepared
 from longtail.core.parameters import check_choice, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
+from longtail.core.wrapper import Wrapper, check_fitted_part, check_part, new_part
 from longtail.errors import ParameterError
 from longtail.metrics import Matches
 
@@ -26,48 +27,52 @@ COMBINATIONS = ("scores", "ranks")
 _CHUNK = 4096  # points that are united at a time
 
 
-class Ensemble(Wrapper):
+@dataclass(kw_only=True, eq=False, repr=False)
+class Ensemble(Splits, Wrapper):
     """The weighted mean of what several models say.
 
-    models: a list of estimators that all take features or all take texts; parameters are reached as `models__0__C`.
-    combine: "scores": every model's scores are made probabilities on points that it has not seen, and the logarithm of
+    Parameters
+    ----------
+    models : list of Estimator
+        Estimators that all take features or all take texts; their parameters are reached as `models__0__C`.
+    combine : {"scores", "ranks"}, default "scores"
+        "scores": every model's scores are made probabilities on points that it has not seen, and the logarithm of
         their mean is the score; a label that a model does not propose has probability 0 there. "ranks": the mean over
         the models of `candidates + 1 - rank`, 0 where a model does not propose the label; labels that are no model's
         candidate follow, with scores below 0, by the best rank that a model gives them.
-    weights: None for equal ones, a list, or "fitted": those that explain the labels of unseen points best.
-    candidates: labels that each model proposes; where more are asked for, so many, which may change the first ones.
-    held_out, folds, sample, prefit: how points are kept unseen, see `PropensityRerank`; "ranks" with given weights
-        needs none.
+    weights : None, list of float or "fitted", default None
+        None for equal ones, a list, or "fitted": those that explain the labels of unseen points best.
+    candidates : int, default 20
+        Labels that each model proposes. Where `predict` is asked for more, so many are, which may change the first.
+    prefit : bool, default False
+        The models are fitted already and stay as they are; `fit` gets points that they have not seen.
+    held_out, folds, sample, random_state
+        How points are kept unseen, see `PropensityRerank`; "ranks" with given weights needs none.
     """
 
-    def __init__(
-        self,
-        *,
-        models: Any = None,
-        combine: str = "scores",
-        weights: Any = None,
-        candidates: int = 20,
-        held_out: float | None = 0.2,
-        folds: int = 3,
-        sample: int = 100_000,
-        prefit: bool = False,
-        random_state: int = 0,
-    ) -> None:
-        self.models = models
-        self.combine = combine
-        self.weights = weights
-        self.candidates = candidates
-        self.held_out = held_out
-        self.folds = folds
-        self.sample = sample
-        self.prefit = prefit
-        self.random_state = random_state
+    slot = "models"
+
+    models: Any = None
+    combine: str = "scores"
+    weights: Any = None
+    candidates: int = 20
+    held_out: float | None = 0.2
+    prefit: bool = False
+
+    @property
+    def parts(self) -> list[Any]:
+        return super().parts if isinstance(self.models, (list, tuple)) else []
+
+    @property
+    def models_(self) -> list[Any]:
+        """The fitted models."""
+        return self.parts_
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; with `deep` the models too, as `models__0`, and theirs, as `models__0__C`."""
         parameters: dict[str, Any] = super().get_params(deep=False)
         if deep:
-            for i, model in enumerate(self._parts()):
+            for i, model in enumerate(self.parts):
                 parameters[f"models__{i}"] = model
                 parameters |= {f"models__{i}__{key}": value for key, value in model.get_params().items()}
         return parameters
@@ -75,7 +80,7 @@ class Ensemble(Wrapper):
     def set_params(self, **parameters: Any) -> Self:
         inner = {key: value for key, value in parameters.items() if key.startswith("models__")}
         super().set_params(**{key: value for key, value in parameters.items() if key not in inner})
-        models = self._parts()
+        models = self.parts
         places = {key: _place(key, len(models)) for key in inner}
         for key in sorted(inner, key=lambda key: places[key][1] != ""):  # models are replaced before theirs are set
             number, name = places[key]
@@ -86,11 +91,8 @@ class Ensemble(Wrapper):
                 self.models = tuple(models) if isinstance(self.models, tuple) else models
         return self
 
-    def _parts(self) -> list[Any]:
-        return list(self.models) if isinstance(self.models, (list, tuple)) else []
-
-    def _check_parameters(self) -> None:
-        models = self._parts()
+    def check_parameters(self) -> None:
+        models = self.parts
         if not models:
             raise ParameterError(
                 f"models is {self.models!r}, but must be a list of estimators, at least one "
@@ -103,34 +105,33 @@ class Ensemble(Wrapper):
         check_choice("combine", self.combine, COMBINATIONS)
         check_choice("prefit", self.prefit, (True, False))
         check_whole("candidates", self.candidates, 1)
-        check_whole("random_state", self.random_state, 0)
         if self.weights is not None and not (isinstance(self.weights, str) and self.weights == "fitted"):
             _check_weights(self.weights, len(models))
-        self._splits().check()
+        self.check_splits()
 
-    def _splits(self) -> Splits:
-        return Splits(self.folds, self.held_out, self.sample, self.random_state)
+    def with_default_parts(self) -> Self:
+        return self  # which models to join is for the caller to say
 
-    def _fit(self, X: Any, Y: sparse.csr_matrix, run: Run) -> None:
-        self._open_checkpoint(run)
-        n_models = len(self._parts())
+    def _fit(self, prepared: Prepared, run: Run) -> None:
+        X, Y = prepared.X, prepared.Y
+        n_models = len(self.parts)
         self.calibrations_: list[CalibrationOfGroups] = []
         self.weights_ = np.full(n_models, 1 / n_models)
         if self.weights is not None and not isinstance(self.weights, str):
             self.weights_ = _check_weights(self.weights, n_models)
         if self.prefit:
-            self.models_ = [check_fitted_part(model, Y.shape[1]) for model in self._parts()]
+            self.parts_ = [check_fitted_part(model, Y.shape[1]) for model in self.parts]
             self.label_counts_, self.n_points_ = self.models_[0].label_counts_, self.models_[0].n_points_
         else:
-            self.models_ = [
+            self.parts_ = [
                 new_part(model).fit(X, Y, label_names=self.label_names_, run=run.part(f"model-{i}"))
-                for i, model in enumerate(self._parts())
+                for i, model in enumerate(self.parts)
             ]
         if self.combine == "scores" or isinstance(self.weights, str):
             self._learn_from_unseen(X, Y, run)
 
     def _learn_from_unseen(self, X: Any, Y: sparse.csr_matrix, run: Run) -> None:
-        found = [self._unseen(i, X, Y, run) for i in range(len(self._parts()))]
+        found = [self._unseen(i, X, Y, run) for i in range(len(self.parts))]
         truth = Y[found[0].rows]  # the same points for every model
         if self.combine == "scores":
             self.calibrations_ = [
@@ -142,10 +143,10 @@ class Ensemble(Wrapper):
     def _unseen(self, i: int, X: Any, Y: sparse.csr_matrix, run: Run) -> Unseen:
         k = min(self.candidates, Y.shape[1])
         if self.prefit:
-            return predict_given(self.models_[i], X, self._splits(), k=k)
-        new = lambda: new_part(self._parts()[i])  # noqa: E731
+            return predict_given(self.models_[i], X, self, k=k)
+        new = lambda: new_part(self.parts[i])  # noqa: E731
         names = self.label_names_
-        return predict_unseen(new, X, Y, self._splits(), k=k, run=run, label_names=names, name=f"unseen-{i}")
+        return predict_unseen(new, X, Y, self, k=k, run=run, label_names=names, name=f"unseen-{i}")
 
     def _fitted_weights(self, found: list[Unseen], truth: sparse.csr_matrix) -> Floats:
         labels, values = self._values([u.predictions for u in found], [u.groups for u in found])
@@ -180,19 +181,18 @@ class Ensemble(Wrapper):
         return Predictions.concatenate(parts)
 
     def _get_state(self) -> State:
-        state = State({"n_calibrations": len(self.calibrations_)}, {"weights": self.weights_})
-        for i, model in enumerate(self.models_):
-            state.nest(f"model{i}", part_state(model, self.label_names_))
+        state = super()._get_state()
+        state.values["n_calibrations"] = len(self.calibrations_)
+        state.arrays["weights"] = self.weights_
         for i, calibration in enumerate(self.calibrations_):
             state.nest(f"calibration{i}", calibration.to_state())
         return state
 
     def _set_state(self, state: State) -> None:
+        super()._set_state(state)
         self.weights_ = state.arrays["weights"]
         count = int(state.values["n_calibrations"])
         self.calibrations_ = [CalibrationOfGroups.from_state(state.part(f"calibration{i}")) for i in range(count)]
-        parts = [state.part(f"model{i}") for i in range(self.weights_.size)]
-        self.models_ = [restored_part(part, self.label_names_) for part in parts]
 
 
 def _place(key: str, n_models: int) -> tuple[int, str]:

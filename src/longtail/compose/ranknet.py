@@ -1,4 +1,4 @@
-"""RankNet: a small network that ranks the base's best labels anew."""
+"""RankNet: a small network that re-ranks the base's best labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.errors import ParameterError
 from longtail.metrics import Matches, score
-from longtail.objectives.propensity import Propensities, PropensityModel
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +24,7 @@ _EXPONENTS = np.linspace(0, 1, 21)
 _VALIDATION = 0.2  # share of the unseen points that choose the epoch
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RankNet(Reranker):
     """Re-ranking by residual bottleneck blocks trained with a population-aware loss ("Improving tail label prediction
     for extreme multi-label learning", section 3.2).
@@ -38,68 +38,47 @@ class RankNet(Reranker):
 
     Training needs the `deep` extra (torch); prediction does not. Scores are meant for ranking.
 
-    max_precision_loss: points of P@1, in percent. exponent: a number from 0 to 1 in place of the chosen one (which is
-        `exponent_`); as in `PropensityRerank` it may be changed after `fit`, or given to `predict`.
-    blocks, units: number of blocks and their hidden units (0 blocks: only the exponent is chosen, and torch is not
-        needed).
-    balance, margin: lambda and c of the population-aware loss. negatives: wrong candidates of a point that a training
-        step looks at. anchor: weight of the cross-entropy beside that loss, which alone would lose probabilities.
-    shrink, dropout: what keeps the network close to its start. epochs, patience, learning_rate, batch_size: of the
-        training.
-    base, candidates, propensity, folds, held_out, sample, prefit: see `PropensityRerank`.
+    Parameters
+    ----------
+    max_precision_loss : float, default 1.0
+        What the exponent may cost, in percentage points of P@1.
+    exponent : float or None, default None
+        A number from 0 to 1 in place of the chosen one (which is `exponent_`). As in `PropensityRerank` it may be
+        changed after `fit`, or given to `predict`.
+    blocks, units : int, default 1 and 64
+        Number of blocks and of hidden units in each. Without blocks only the exponent is chosen, and torch is not
+        needed.
+    balance, margin : float, default 1.0
+        lambda and c of the population-aware loss.
+    negatives : int, default 15
+        Wrong candidates per point that a training step looks at.
+    anchor : float, default 100.0
+        Weight of the cross-entropy beside that loss, which alone would lose probabilities.
+    shrink, dropout : float, default 10.0 and 0.2
+        What keeps the network close to its start.
+    epochs, patience, learning_rate, batch_size
+        Of the training of the network.
+    base, candidates, propensity, folds, held_out, sample, prefit, random_state
+        See `PropensityRerank`.
     """
 
-    def __init__(
-        self,
-        *,
-        base: Any = None,
-        candidates: int = 15,
-        max_precision_loss: float = 1.0,
-        exponent: float | None = None,
-        propensity: Propensities = PropensityModel(),  # noqa: B008 (frozen)
-        blocks: int = 1,
-        units: int = 64,
-        balance: float = 1.0,
-        margin: float = 1.0,
-        negatives: int = 15,
-        anchor: float = 100.0,
-        shrink: float = 10.0,
-        dropout: float = 0.2,
-        epochs: int = 15,
-        patience: int = 8,
-        learning_rate: float = 1e-3,
-        batch_size: int = 256,
-        folds: int = 3,
-        held_out: float | None = None,
-        sample: int = 100_000,
-        prefit: bool = False,
-        random_state: int = 0,
-    ) -> None:
-        self.base = base
-        self.candidates = candidates
-        self.max_precision_loss = max_precision_loss
-        self.exponent = exponent
-        self.propensity = propensity
-        self.blocks = blocks
-        self.units = units
-        self.balance = balance
-        self.margin = margin
-        self.negatives = negatives
-        self.anchor = anchor
-        self.shrink = shrink
-        self.dropout = dropout
-        self.epochs = epochs
-        self.patience = patience
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.folds = folds
-        self.held_out = held_out
-        self.sample = sample
-        self.prefit = prefit
-        self.random_state = random_state
+    max_precision_loss: float = 1.0
+    exponent: float | None = None
+    blocks: int = 1
+    units: int = 64
+    balance: float = 1.0
+    margin: float = 1.0
+    negatives: int = 15
+    anchor: float = 100.0
+    shrink: float = 10.0
+    dropout: float = 0.2
+    epochs: int = 15
+    patience: int = 8
+    learning_rate: float = 1e-3
+    batch_size: int = 256
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_whole("blocks", self.blocks, 0)
         for name in ("units", "negatives", "epochs", "patience", "batch_size"):
             check_whole(name, getattr(self, name), 1)
@@ -148,7 +127,7 @@ class RankNet(Reranker):
         # One thread: the network is small, and the result must not depend on their number.
         plan = TrainingPlan(
             epochs=self.epochs, learning_rate=self.learning_rate, batch_size=self.batch_size, metric="PSP@1",
-            patience=self.patience, precision="float32", device="cpu", seed=self.random_state, n_jobs=1,
+            patience=self.patience, precision="float32", device="cpu", random_state=self.random_state, n_jobs=1,
         )  # fmt: skip
         held = frontier.held
 
@@ -158,7 +137,7 @@ class RankNet(Reranker):
         return ResidualBlocks(rows, **train_ranking_network(lists, settings, plan, validate=validate, run=run))
 
     def _own_exponent(self) -> float:
-        return self.exponent_ if self.exponent is None else check_exponent(self.exponent)
+        return self.exponent_ if self.exponent is None else self.exponent
 
     def _propose(self, X: Any, k: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
         labels, log_odds = super()._propose(X, k)

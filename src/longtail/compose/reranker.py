@@ -13,17 +13,16 @@ from scipy import sparse
 
 from longtail.compose.calibration import CalibrationOfGroups, Floats, log_probability
 from longtail.compose.unseen import Splits, Unseen, n_score_groups, predict_given, predict_unseen, score_groups
-from longtail.compose.wrapper import Wrapper, check_fitted_part
 from longtail.core import topk
-from longtail.core.inputs import check_k
-from longtail.core.interrupts import plain_interrupts
+from longtail.core.estimator import Prepared
 from longtail.core.parameters import check_at_least_zero, check_choice, check_whole
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
 from longtail.core.state import State
+from longtail.core.wrapper import Wrapper, check_fitted_part
 from longtail.errors import ParameterError
 from longtail.metrics import Matches
-from longtail.objectives.propensity import Propensities, propensities_from
+from longtail.objectives.propensity import Propensities, PropensityModel, propensities_from
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,75 +42,59 @@ class Candidates:
         return Candidates(self.labels[rows], self.log_odds[rows], self.hits[rows], self.truth[rows])
 
 
-class Reranker(Wrapper):
-    """The base proposes `candidates` labels a point, its scores become log-odds, and a module gives new scores.
+@dataclass(kw_only=True, eq=False, repr=False)
+class Reranker(Splits, Wrapper):
+    """Base of the modules that re-rank: the base proposes labels, its scores become log-odds, a module scores again.
 
     Candidates that the base pads stay padding. See `PropensityRerank` for the parameters.
     """
 
-    base: Any
-    candidates: int
-    propensity: Propensities
-    folds: int
-    held_out: float | None
-    sample: int
-    prefit: bool
-    random_state: int
+    adjustable = free_on_resume = ("exponent",)
 
-    calibration_: CalibrationOfGroups
+    base: Any = None
+    candidates: int = 15
+    propensity: Propensities = PropensityModel()  # noqa: RUF009 (frozen)
+    prefit: bool = False
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_whole("candidates", self.candidates, 1)
-        check_whole("random_state", self.random_state, 0)
         check_choice("prefit", self.prefit, (True, False))
-        self._splits().check()
+        self.check_splits()
 
-    def _splits(self) -> Splits:
-        return Splits(self.folds, self.held_out, self.sample, self.random_state)
-
-    def _fit(self, X: Any, Y: sparse.csr_matrix, run: Run) -> None:
-        if self.prefit:
-            base = check_fitted_part(self.base, Y.shape[1])
-            # Propensities come from the counts that the base was trained with: X is what it has not seen.
-            self.label_counts_, self.n_points_ = base.label_counts_, base.n_points_
-        # Before any training: propensities that do not fit the labels are said at once, not after hours.
-        self._set_inverse(1 / propensities_from(self.propensity, self.label_counts_, self.n_points_))
-        self._open_checkpoint(run)
-        self.base_, unseen = self._base_and_unseen(X, Y, run)
+    def _fit(self, prepared: Prepared, run: Run) -> None:
+        X, Y = prepared.X, prepared.Y
+        self.parts_, unseen = self._base_and_unseen(X, Y, run)
         found, truth = unseen.predictions, Y[unseen.rows]
         hits = Matches.of(found, truth).hits
         self.calibration_ = CalibrationOfGroups.fit(found, hits, unseen.groups, n_score_groups(self.base_))
         log_odds = self.calibration_(found.scores, unseen.groups)
         self._learn(Candidates(found.labels, log_odds, hits, truth), run)
 
-    def _base_and_unseen(self, X: Any, Y: sparse.csr_matrix, run: Run) -> tuple[Any, Unseen]:
+    def _prepare(self, X: Any, Y: sparse.csr_matrix, **more: Any) -> Prepared:
+        if self.prefit:
+            base = check_fitted_part(self.base, Y.shape[1])
+            # Propensities come from the counts that the base was trained with: X is what it has not seen.
+            self.label_counts_, self.n_points_ = base.label_counts_, base.n_points_
+        # Propensities that do not fit the labels are an error before any training, not after hours.
+        self._set_inverse(1 / propensities_from(self.propensity, self.label_counts_, self.n_points_))
+        return super()._prepare(X, Y, **more)
+
+    def _base_and_unseen(self, X: Any, Y: sparse.csr_matrix, run: Run) -> tuple[list[Any], Unseen]:
         k = min(self.candidates, Y.shape[1])
         if self.prefit:
-            return self.base, predict_given(self.base, X, self._splits(), k=k)
+            return [self.base], predict_given(self.base, X, self, k=k)
         names = self.label_names_
-        unseen = predict_unseen(self._new_base, X, Y, self._splits(), k=k, run=run, label_names=names)
-        return self._new_base().fit(X, Y, label_names=names, run=run.part("base")), unseen
-
-    @plain_interrupts()
-    def predict(self, X: Any, *, k: int = 5, exponent: float | None = None) -> Predictions:
-        """The k best labels of each point; `exponent`, from 0 to 1, stands in for the model's own."""
-        self._check_fitted()
-        self._check_parameters()
-        k = check_k(k, self.n_labels_)
-        X = self._check_X(X, fitted=True)
-        return self._reranked(X, k, self._own_exponent() if exponent is None else check_exponent(exponent))
+        unseen = predict_unseen(self._new_part, X, Y, self, k=k, run=run, label_names=names)
+        return [self._new_part().fit(X, Y, label_names=names, run=run.part("base"))], unseen
 
     def _predict(self, X: Any, k: int) -> Predictions:
-        return self._reranked(X, k, self._own_exponent())
-
-    def _reranked(self, X: Any, k: int, exponent: float) -> Predictions:
         labels, log_odds = self._propose(X, k)
-        return best_of(labels, log_quotient(labels, log_odds, self._log_inverse, exponent), k)
+        return best_of(labels, log_quotient(labels, log_odds, self._log_inverse, self._own_exponent()), k)
 
     @abstractmethod
     def _own_exponent(self) -> float:
-        """The exponent that counts where none is given to `predict`."""
+        """Return the exponent that prediction divides by."""
 
     def _learn(self, unseen: Candidates, run: Run) -> None:
         """Fit the module to what the base proposes for points that it has not seen."""

@@ -1,7 +1,8 @@
-"""Taug: head and tail labels learned apart, the tail with altered copies of its points."""
+"""Taug: head and tail labels learned separately, the tail with altered copies of its points."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,21 +11,24 @@ from scipy import sparse
 
 from longtail.compose.augment import Alteration
 from longtail.compose.calibration import Calibration, log_probability
-from longtail.compose.decoupled import Decoupled
+from longtail.compose.decoupled import Decoupled, Decoupling, names_of
 from longtail.compose.reranker import best_of
 from longtail.compose.unseen import Splits, predict_unseen
-from longtail.compose.wrapper import Wrapper
+from longtail.core.estimator import Prepared
+from longtail.core.explanation import Explanation
 from longtail.core.parameters import check_at_least_zero, check_choice, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
+from longtail.core.wrapper import Wrapper
 from longtail.errors import DataError, ParameterError
 from longtail.metrics import Matches
 
 _CANDIDATES = 20  # labels of each model that calibration looks at
 
 
-class Taug(Wrapper):
+@dataclass(kw_only=True, eq=False, repr=False)
+class Taug(Splits, Wrapper):
     """Decoupled learning and tail label augmentation ("Improving tail label prediction for extreme multi-label
     learning", section 3.3).
 
@@ -32,46 +36,40 @@ class Taug(Wrapper):
     tail with `n_aug` altered copies of every point that carries a tail label: features are dropped, and values of
     features exchanged. Predictions of the two are merged.
 
-    base: any estimator, default DiSMEC. tau: between 0 and 1; 0.1, or 0.01 above 10,000 labels, is the paper's.
-    n_aug: copies; 0 for decoupling alone. keep: the chance of a feature (a word of a text) to stay in a copy. swaps:
-        exchanged pairs, as a share of a point's features (words).
-    points: "all": both learn from all points. "own": each only from points that carry one of its labels, as the paper
-        has it; then neither knows what points without its labels look like.
-    merge: "raw": scores of the two are compared as they are; they come from the same kind of base, and what the copies
+    Parameters
+    ----------
+    base : Estimator, optional
+        Any estimator; DiSMEC by default.
+    tau : float, default 0.1
+        Share of the labels that make the head, between 0 and 1; the paper's are 0.1, or 0.01 above 10,000 labels.
+    n_aug : int, default 4
+        Altered copies per point; 0 for decoupling alone.
+    keep : float, default 0.8
+        Chance of a feature (a word of a text) to stay in a copy.
+    swaps : float, default 0.1
+        Exchanged pairs, as a share of a point's features (words).
+    points : {"all", "own"}, default "all"
+        "all": both learn from all points. "own": each only from points that carry one of its labels, as in the paper;
+        then neither knows what points without its labels look like.
+    merge : {"raw", "calibrated"}, default "raw"
+        "raw": scores of the two are compared as they are; they come from the same kind of base, and what the copies
         lifted stays lifted. "calibrated": each model's scores are made probabilities on points that it has not seen,
         which takes a second training of both; scores of this model are their logarithms.
-    held_out, folds, sample: how points are kept unseen, see `PropensityRerank`.
+    held_out, folds, sample, random_state
+        How points are kept unseen, see `PropensityRerank`; here one part is held out by default.
     """
 
-    def __init__(
-        self,
-        *,
-        base: Any = None,
-        tau: float = 0.1,
-        n_aug: int = 4,
-        keep: float = 0.8,
-        swaps: float = 0.1,
-        points: str = "all",
-        merge: str = "raw",
-        held_out: float | None = 0.2,
-        folds: int = 3,
-        sample: int = 100_000,
-        random_state: int = 0,
-    ) -> None:
-        self.base = base
-        self.tau = tau
-        self.n_aug = n_aug
-        self.keep = keep
-        self.swaps = swaps
-        self.points = points
-        self.merge = merge
-        self.held_out = held_out
-        self.folds = folds
-        self.sample = sample
-        self.random_state = random_state
+    base: Any = None
+    tau: float = 0.1
+    n_aug: int = 4
+    keep: float = 0.8
+    swaps: float = 0.1
+    points: str = "all"
+    merge: str = "raw"
+    held_out: float | None = 0.2
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         for name, most in (("tau", "below 1"), ("keep", "up to 1")):
             value = getattr(self, name)
             number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
@@ -81,20 +79,29 @@ class Taug(Wrapper):
         check_at_least_zero(swaps=self.swaps)
         check_choice("points", self.points, ("all", "own"))
         check_choice("merge", self.merge, ("calibrated", "raw"))
-        check_whole("random_state", self.random_state, 0)
-        self._splits().check()
+        self.check_splits()
 
-    def _splits(self) -> Splits:
-        return Splits(self.folds, self.held_out, self.sample, self.random_state)
-
-    def _fit(self, X: Any, Y: sparse.csr_matrix, run: Run) -> None:
+    def _prepare(self, X: Any, Y: sparse.csr_matrix, **more: Any) -> Prepared:
         if Y.shape[1] < 2:
-            raise DataError("one label cannot be parted into head and tail; Taug needs at least 2")
-        self._open_checkpoint(run)
+            raise DataError("one label cannot be split into head and tail; Taug needs at least 2")
+        return super()._prepare(X, Y, **more)
+
+    def _fit(self, prepared: Prepared, run: Run) -> None:
+        X, Y = prepared.X, prepared.Y
         self.head_, self.tail_ = head_and_tail(self.label_counts_, self.tau)
         self.calibrations_ = self._calibrated(X, Y, run) if self.merge == "calibrated" else []
-        self.models_ = self._new_models().fit(X, Y, label_names=self.label_names_, run=run)
+        self.parts_ = self._decoupling().fit(X, Y, label_names=self.label_names_, run=run).models
         self.score_groups_ = self._score_groups()
+
+    def explain(self, point: Any, label: int | str) -> Explanation:
+        """Return the reasons of the one of the two models that knows the label."""
+        self.check_fitted()
+        number = self.label_id(label)
+        for labels, model in zip((self.head_, self.tail_), self.parts_, strict=True):
+            if number in labels:
+                found: Explanation = model.explain(point, int(np.searchsorted(labels, number)))
+                return replace(found, label=number)
+        raise AssertionError("every label is in the head or in the tail")
 
     def _score_groups(self) -> NDArray[np.int8] | None:
         """Which model's scores a label has (0 head, 1 tail), for modules that calibrate; None if the scales are one."""
@@ -104,14 +111,14 @@ class Taug(Wrapper):
         groups[self.tail_] = 1
         return groups
 
-    def _new_models(self) -> Decoupled:
+    def _decoupling(self) -> Decoupling:
         alteration = Alteration(self.keep, self.swaps, self.random_state)
-        return Decoupled(self._new_base, self.head_, self.tail_, self.n_aug, alteration, self.points == "all")
+        return Decoupling(self._new_part, self.head_, self.tail_, self.n_aug, alteration, self.points == "all")
 
     def _calibrated(self, X: Any, Y: sparse.csr_matrix, run: Run) -> list[Calibration]:
         k = min(_CANDIDATES, Y.shape[1])
         names = self.label_names_
-        unseen = predict_unseen(self._new_models, X, Y, self._splits(), k=k, run=run, label_names=names)
+        unseen = predict_unseen(self._decoupling, X, Y, self, k=k, run=run, label_names=names)
         found = unseen.predictions
         hits = Matches.of(found, Y[unseen.rows]).hits
         proposed = found.labels >= 0
@@ -119,25 +126,27 @@ class Taug(Wrapper):
         return [Calibration.fit(found.scores[h][proposed[h]], hits[h][proposed[h]]) for h in halves]
 
     def _predict(self, X: Any, k: int) -> Predictions:
-        found = self.models_.predict(X, k=k)
+        found = Decoupled(self.parts_, self.head_, self.tail_).predict(X, k=k)
         if not self.calibrations_:
             return best_of(found.labels, found.scores, k)
         halves = np.split(found.scores.astype(np.float64), 2, axis=1)
         log_odds = [calibration(half) for calibration, half in zip(self.calibrations_, halves, strict=True)]
         return best_of(found.labels, log_probability(np.hstack(log_odds)), k)
 
+    def _part_names(self, number: int, n_labels: int) -> list[str] | None:
+        return names_of((self.head_, self.tail_)[number], self.label_names_, n_labels)
+
     def _get_state(self) -> State:
-        state = State({"n_calibrations": len(self.calibrations_)})
-        state.nest("models", self.models_.to_state(self.label_names_))
+        state = super()._get_state()
+        state.arrays |= {"head": self.head_, "tail": self.tail_}
+        state.values["n_calibrations"] = len(self.calibrations_)
         for i, calibration in enumerate(self.calibrations_):
             state.nest(f"calibration{i}", calibration.to_state())
         return state
 
     def _set_state(self, state: State) -> None:
-        models = state.part("models")
-        self.head_, self.tail_ = models.arrays["head"], models.arrays["tail"]
-        self.models_ = self._new_models()
-        self.models_.restore_from(models, self.label_names_)
+        self.head_, self.tail_ = state.arrays["head"], state.arrays["tail"]
+        super()._set_state(state)
         count = int(state.values["n_calibrations"])
         self.calibrations_ = [Calibration.from_state(state.part(f"calibration{i}")) for i in range(count)]
         self.score_groups_ = self._score_groups()

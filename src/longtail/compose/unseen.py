@@ -33,30 +33,40 @@ class Unseen:
     groups: NDArray[np.int8]
 
 
-@dataclass(frozen=True)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Splits:
-    """How points are kept from a base: `folds` parts, each left out once, or one part with the share `held_out`.
+    """How points are kept from a base; the modules that learn from unseen points inherit these parameters.
 
-    At most `sample` points are predicted, chosen at random, so that memory does not grow with the number of points.
+    Parameters
+    ----------
+    folds : int, default 3
+        Train the base this many times, each time without one of as many parts, which it then predicts.
+    held_out : float or None, default None
+        Share of the points that a single base is trained without, in place of folds (cheaper).
+    sample : int, default 100,000
+        Predict at most this many points, chosen at random, so that memory does not grow with their number.
+    random_state : int, default 0
+        Seed of the split.
     """
 
-    folds: int
-    held_out: float | None
-    sample: int
-    seed: int
+    folds: int = 3
+    held_out: float | None = None
+    sample: int = 100_000
+    random_state: int = 0
 
-    def check(self) -> None:
+    def check_splits(self) -> None:
         check_whole("folds", self.folds, 2)
         check_whole("sample", self.sample, 1)
+        check_whole("random_state", self.random_state, 0)
         share = self.held_out
         if share is not None and not (isinstance(share, (int, float, np.number)) and 0 < share < 1):
             raise ParameterError(f"held_out is {share!r}, but must be a share between 0 and 1, or None for folds")
 
-    def parts(self, n_points: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """(points to train on, points to predict), both in rising order, for each part."""
+    def split(self, n_points: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Yield (points to train on, points to predict), both in rising order, once per training."""
         if n_points < 2:
-            raise DataError("one point cannot be parted into points to train on and points to predict; give more")
-        order = np.random.default_rng(self.seed).permutation(n_points)
+            raise DataError("one point cannot be split into points to train on and points to predict; give more")
+        order = np.random.default_rng(self.random_state).permutation(n_points)
         if self.held_out is not None:
             size = min(max(round(self.held_out * n_points), 1), n_points - 1)
             pieces = [order[:size]]
@@ -86,7 +96,7 @@ def predict_unseen(
     The points and their order depend on `splits` and their number only. name: of the parts in the checkpoint.
     """
     rows, predictions, groups = [], [], []
-    for number, (train, test) in enumerate(splits.parts(n_rows(X))):
+    for number, (train, test) in enumerate(splits.split(n_rows(X))):
         part = f"{name}-{number:03d}"
         saved = run.checkpoint.get(part) if run.checkpoint else None
         if saved is None:
@@ -108,18 +118,18 @@ def score_groups(base: Any, labels: NDArray[np.int32]) -> NDArray[np.int8]:
 
     Not the same for all bases that are trained with parts of the points: Taug parts labels by their number of points.
     """
-    groups = getattr(base, "score_groups_", None)
+    groups = base.score_groups_
     return np.zeros(labels.shape, np.int8) if groups is None else groups[labels]
 
 
 def n_score_groups(base: Any) -> int:
-    groups = getattr(base, "score_groups_", None)
+    groups = base.score_groups_
     return 1 if groups is None else int(groups.max()) + 1
 
 
 def predict_given(base: Any, X: Any, splits: Splits, *, k: int) -> Unseen:
     """Predictions of a base that was fitted elsewhere and has seen none of these points: of `splits.sample` at most."""
-    rows = np.sort(np.random.default_rng(splits.seed).permutation(n_rows(X))[: splits.sample])
+    rows = np.sort(np.random.default_rng(splits.random_state).permutation(n_rows(X))[: splits.sample])
     found = predict_rows(base, X, rows, k)
     return Unseen(rows, found, score_groups(base, found.labels))
 

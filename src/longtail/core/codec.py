@@ -32,7 +32,8 @@ def encode(value: Any) -> Any:
         return [encode(item) for item in value]
     if isinstance(value, dict):
         return {str(key): encode(item) for key, item in value.items()}
-    return {_CLASS: registry.name_of(type(value)), "params": {k: encode(v) for k, v in parameters(value).items()}}
+    saved = {k: encode(v) for k, v in parameters(value).items() if k not in getattr(value, "not_saved", ())}
+    return {_CLASS: registry.name_of(type(value)), "params": saved}
 
 
 def parameters(value: Any) -> dict[str, Any]:

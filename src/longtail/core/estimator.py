@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from longtail.core.explanation import Explanation
 from longtail.core.fingerprint import data_fingerprint
 from longtail.core.inputs import (
     check_features,
@@ -23,23 +26,59 @@ from longtail.core.inputs import (
     n_rows,
 )
 from longtail.core.interrupts import plain_interrupts
+from longtail.core.job import job_of
+from longtail.core.parameters import check_whole
 from longtail.core.predictions import Predictions
+from longtail.core.registry import unknown
 from longtail.core.run import Run
 from longtail.core.state import State
-from longtail.errors import DataError, NotFittedError
+from longtail.errors import DataError, NotFittedError, ParameterError
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What `fit` hands to `_fit`: points and labels in one shape, and whatever a class made ready before its job began.
+
+    A class that needs more than X and Y returns a subclass of this from `_prepare`.
+    """
+
+    X: Any
+    Y: sparse.csr_matrix
+
+    def job(self) -> dict[str, Any]:
+        """Return what a checkpoint must agree on besides the parameters and the data."""
+        return {}
 
 
 class Estimator(BaseEstimator, ABC):
     """Base of every model.
 
-    A subclass has a keyword-only constructor that only stores its arguments, and implements `_check_parameters`,
-    `_fit`, `_predict`, `_get_state` and `_set_state`; inputs reach these checked and in one shape. Fitted attributes:
+    A subclass declares its parameters as fields of a keyword-only dataclass (`@dataclass(kw_only=True, eq=False,
+    repr=False)`), so that its constructor only stores them, and implements `check_parameters`, `_fit`, `_predict`,
+    `_get_state` and `_set_state`. Inputs reach these checked and in one shape. Labels without training points are never
+    predicted: a row ends in padding instead.
 
-    `n_labels_`, `label_counts_` (training points of each label), `n_points_`, `n_features_in_` (feature models),
-    `label_names_` (or None), `fingerprint_` (of the training data).
+    Attributes
+    ----------
+    n_labels_, n_points_ : int
+        Size of the training data.
+    n_features_in_ : int
+        Width of the features; only for models that read features.
+    label_counts_ : ndarray of shape (n_labels,)
+        Training points per label.
+    label_names_ : list of str or None
+        Names of the labels, where `fit` was given any.
+    fingerprint_ : str
+        Digest of the training data.
     """
 
     input_kind: ClassVar[Literal["features", "text"]] = "features"
+    # Parameters that may be changed after `fit`; `predict` takes them too.
+    adjustable: ClassVar[tuple[str, ...]] = ()
+    # Parameters that may differ, besides `n_jobs`, when an unfinished training is resumed.
+    free_on_resume: ClassVar[tuple[str, ...]] = ()
+    # Parameters that belong to the machine of the training, such as folders: a saved model has their defaults.
+    not_saved: ClassVar[tuple[str, ...]] = ()
 
     n_labels_: int
     n_points_: int
@@ -47,15 +86,32 @@ class Estimator(BaseEstimator, ABC):
     label_counts_: NDArray[np.int64]
     label_names_: list[str] | None
     fingerprint_: str
+    # Which of several models inside each label's scores come from, where their scales differ (Taug).
+    score_groups_: NDArray[np.int8] | None = None
 
-    def fit(self, X: Any, Y: Any, *, label_names: Sequence[str] | None = None, run: Run | None = None) -> Self:
-        """Train on points X and their labels Y.
+    def fit(
+        self, X: Any, Y: Any, *, label_names: Sequence[str] | None = None, run: Run | None = None, **more: Any
+    ) -> Self:
+        """Train on points and their observed labels.
 
-        X: CSR or dense features, or texts, as `input_kind` says. Y: a 0/1 matrix or one list of label ids a point.
-        label_names: distinct strings, kept with the model and written into its directory.
-        run: progress and checkpoint (optional).
+        Parameters
+        ----------
+        X : sparse matrix, array or sequence of str
+            CSR or dense features, or texts, as `input_kind` says.
+        Y : sparse matrix, array or list of lists
+            A 0/1 matrix, or one list of label ids per point.
+        label_names : sequence of str, optional
+            Distinct names, kept with the model and written to its directory.
+        run : Run, optional
+            Where to show progress and where to keep finished parts.
+        **more
+            What single models take besides, e.g. `sample_weight` (DiSMEC).
+
+        Returns
+        -------
+        self
         """
-        self._check_parameters()
+        self.check_parameters()
         X = self._check_X(X)
         n_points = n_rows(X)
         Y = check_labels(Y, n_points=n_points)
@@ -72,19 +128,68 @@ class Estimator(BaseEstimator, ABC):
         self.fingerprint_ = data_fingerprint(X, Y)
         try:
             with plain_interrupts():
-                self._fit(X, Y, run or Run())
+                prepared, run = self._prepare(X, Y, **more), run or Run()
+                self._open_job(run, self.fingerprint_, **prepared.job())
+                self._fit(prepared, run)
         except BaseException:
             del self.n_labels_  # a fit that failed or was interrupted must not pass for a fitted model
             raise
         return self
 
-    def predict(self, X: Any, *, k: int = 5) -> Predictions:
-        """The k best labels of each point, best first."""
-        self._check_fitted()
-        self._check_parameters()  # some may be set anew after `fit`: beam, exponent, batch_size
+    def predict(self, X: Any, *, k: int = 5, **options: Any) -> Predictions:
+        """Return the k best labels per point, best first.
+
+        Parameters
+        ----------
+        X : sparse matrix, array or sequence of str
+            Points of the kind that the model was trained on.
+        k : int, default 5
+            Labels per point.
+        **options
+            Other values, for this call, of parameters that may be changed after `fit`, e.g. `exponent` or `beam`. A
+            wrapper hands what it does not have down to the models inside.
+        """
+        self.check_fitted()
+        if options:
+            return self.adjusted(**options).predict(X, k=k)
+        self.check_parameters()  # some may have been changed after `fit`
         k = check_k(k, self.n_labels_)
         with plain_interrupts():
             return self._predict(self._check_X(X, fitted=True), k)
+
+    def adjusted(self, **options: Any) -> Self:
+        """Return a copy that predicts with other values of `adjustable` parameters; both share what was learned."""
+        self.check_fitted()
+        for name in options:
+            if not self.takes(name):
+                raise ParameterError(f"{type(self).__name__} has no {name} that can be changed after training")
+        view = copy.copy(self)
+        for name in self.adjustable:
+            if name in options:
+                setattr(view, name, options[name])
+        return view
+
+    def takes(self, option: str) -> bool:
+        """Return whether `predict` takes this option."""
+        return option in self.adjustable
+
+    def explain(self, point: Any, label: int | str) -> Explanation:
+        """Return how much each token of one point spoke for a label, given by its id or its name."""
+        self.check_fitted()
+        raise ParameterError(f"{type(self).__name__} cannot explain its scores; models that read texts can (XGRank)")
+
+    def label_id(self, label: int | str) -> int:
+        """Return the id of a label that is given by its id or its name."""
+        if isinstance(label, str):
+            if self.label_names_ is None:
+                raise ParameterError(f"the model has no label names; give the id of {label!r}")
+            if label not in self.label_names_:
+                raise ParameterError(unknown("label", label, self.label_names_))
+            return self.label_names_.index(label)
+        check_whole("label", label, 0)
+        if label >= self.n_labels_:
+            raise ParameterError(f"label is {label}, but the model has {self.n_labels_} labels")
+        return int(label)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model as a directory (manifest.json and safetensors); `longtail.load_model` reads it back."""
@@ -92,28 +197,41 @@ class Estimator(BaseEstimator, ABC):
 
         save_model(self, path, overwrite=overwrite)
 
+    def check_fitted(self) -> None:
+        """Raise NotFittedError before `fit`."""
+        if not hasattr(self, "n_labels_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(X, Y) first")
+
+    def check_parameters(self) -> None:
+        """Raise ParameterError for values that cannot be used; `fit` and `predict` call it before any work."""
+
     def _check_X(self, X: Any, *, fitted: bool = False) -> Any:
         if self.input_kind == "features":
             return check_lengths(check_features(X, n_features=self.n_features_in_ if fitted else None))
         return check_texts(X)
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "n_labels_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(X, Y) first")
+    def _prepare(self, X: Any, Y: sparse.csr_matrix, **more: Any) -> Prepared:
+        """Return what `_fit` is handed; whatever can fail early is done here, before the checkpoint is touched."""
+        if more:
+            raise ParameterError(f"{type(self).__name__} takes no {' or '.join(more)} in fit")
+        return Prepared(X, Y)
 
-    def _check_parameters(self) -> None:
-        """Raise ParameterError for values that cannot be used; called by `fit` and `predict`, before any work."""
+    def _open_job(self, run: Run, data: str, **more: Any) -> None:
+        """Bind the run's checkpoint to this model, its parameters and the data with this fingerprint."""
+        if run.checkpoint:
+            run.checkpoint.open({**job_of(self), "data": data, **more})
 
     @abstractmethod
-    def _fit(self, X: Any, Y: sparse.csr_matrix, run: Run) -> None: ...
+    def _fit(self, prepared: Prepared, run: Run) -> None:
+        """Learn from `prepared.X` and `prepared.Y`; the run's checkpoint is open."""
 
     @abstractmethod
     def _predict(self, X: Any, k: int) -> Predictions: ...
 
     @abstractmethod
     def _get_state(self) -> State:
-        """What `_fit` learned."""
+        """Return what `_fit` learned."""
 
     @abstractmethod
     def _set_state(self, state: State) -> None:
-        """The inverse of `_get_state`; arrays may be mapped and read-only."""
+        """Undo `_get_state`; arrays may be mapped and read-only."""

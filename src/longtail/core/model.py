@@ -23,7 +23,6 @@ def save_model(model: Estimator, path: str | os.PathLike[str], *, overwrite: boo
     state = full_state(model)
     header = {
         "kind": KIND,
-        "format": 1,
         "class": encoded["$class"],
         "params": encoded["params"],
         "label_names": model.label_names_,
@@ -57,7 +56,7 @@ def load_model(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
 
 def full_state(model: Estimator) -> State:
     """All that `restore` needs: what the contract fitted, and what the model learned."""
-    model._check_fitted()
+    model.check_fitted()
     state = State({"n_points": model.n_points_}, {"label_counts": model.label_counts_})
     if model.input_kind == "features":
         state.values["n_features"] = model.n_features_in_

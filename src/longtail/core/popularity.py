@@ -5,19 +5,20 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from longtail.core.estimator import Estimator
+from longtail.core.estimator import Estimator, Prepared
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
 
 
 class Popularity(Estimator):
-    """Predicts the same ranking for every point: labels by their number of training points (Jain et al. 2016, the
-    Popularity baseline of table 3). The score of a label is the share of training points that carry it.
+    """The same ranking for every point: labels by their number of training points (Jain et al. 2016, the Popularity
+    baseline of table 3). The score of a label is the share of training points that carry it.
     """
 
-    def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
-        self.scores_ = (self.label_counts_ / self.n_points_).astype(np.float32)
+    def _fit(self, prepared: Prepared, run: Run) -> None:
+        share = self.label_counts_ / self.n_points_
+        self.scores_ = np.where(self.label_counts_ > 0, share, -np.inf).astype(np.float32)
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
         best = Predictions.from_dense(self.scores_[None, :], k)

@@ -21,7 +21,7 @@ class Predictions:
     """The k best labels of n points.
 
     `labels` (n, k) int32, best first, ties by the lower label id; a row with fewer than k labels ends in -1.
-    `scores` (n, k) float32, falling along a row; -inf where the label is -1.
+    `scores` (n, k) float32, falling along a row; -inf where the label is -1, and a label scored -inf becomes -1.
     """
 
     labels: NDArray[np.int32]
@@ -36,6 +36,9 @@ class Predictions:
             raise DataError(f"a predicted label id is {labels.min()}; ids start at 0, and -1 pads a row")
         if np.isnan(scores).any():
             raise DataError("a predicted score is NaN")
+        none = np.isneginf(scores)
+        if (labels[none] != PAD_LABEL).any():  # a label that cannot be, e.g. one without training points
+            labels = np.where(none, np.int32(PAD_LABEL), labels)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "scores", scores)
 

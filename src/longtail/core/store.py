@@ -27,6 +27,8 @@ from longtail.core.state import Array, State
 from longtail.errors import ModelError, OutputError
 
 MANIFEST = "manifest.json"
+# The format of each kind of directory; raised when what is written can no longer be read by what came before.
+FORMATS = {"model": 2, "dataset": 1}
 _ABANDONED_SECONDS = 24 * 3600
 _DTYPES = {
     "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16, "F16": np.float16,
@@ -60,6 +62,7 @@ def check_free(path: str | os.PathLike[str], *, kind: str, overwrite: bool = Fal
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], state: State, *, overwrite: bool = False) -> Path:
     """Write `header` (free fields, among them `kind`) and `state` to the directory `path`."""
+    header = {"kind": header["kind"], "format": FORMATS[header["kind"]], **header}
     path = check_free(path, kind=header["kind"], overwrite=overwrite)
     replaces = (path / MANIFEST).is_file()
     replaced: str | None = None
@@ -175,8 +178,11 @@ def read_manifest(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         raise ModelError(f"{file} was altered or is not ours ({error})") from error
     if found != kind:
         raise ModelError(f"{path} is a {found} directory, not a {kind} directory")
-    if version != 1:
-        raise ModelError(f"{path} has format {version}; this version of longtail reads format 1")
+    if version != FORMATS[kind]:
+        again = "train the model" if kind == "model" else "convert the data"
+        raise ModelError(
+            f"{path} has format {version}, but this version of longtail reads format {FORMATS[kind]}; {again} again"
+        )
     if manifest.get("sha256") != _digest(manifest):
         raise ModelError(f"{file} was altered after it was written; restore it from a copy or make the {kind} again")
     return dict(manifest)
@@ -191,6 +197,11 @@ def kind_of(path: str | os.PathLike[str]) -> str | None:
         return str(json.loads(file.read_bytes())["kind"])
     except (ValueError, TypeError, KeyError):
         return None
+
+
+def size_in_bytes(path: str | os.PathLike[str]) -> int:
+    """Return what the files of a directory take on disk."""
+    return sum(file.stat().st_size for file in Path(path).iterdir())
 
 
 def _map_arrays(file: Path) -> dict[str, Array]:

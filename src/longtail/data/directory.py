@@ -29,7 +29,7 @@ def write_directory(dataset: Dataset, path: str | os.PathLike[str], *, overwrite
             texts = Texts.of(strings).packed()
             state.arrays[f"{name}.bytes"], state.arrays[f"{name}.offsets"] = texts.buffer, texts.offsets
             state.values["parts"].append(name)
-    header = {"kind": KIND, "format": 1, "n_points": dataset.n_points, "n_labels": dataset.n_labels}
+    header = {"kind": KIND, "n_points": dataset.n_points, "n_labels": dataset.n_labels}
     store.write(path, header, state, overwrite=overwrite)
 
 

@@ -4,102 +4,98 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 
-from longtail.core import codec, registry
-from longtail.core.estimator import Estimator
-from longtail.core.inputs import check_features, check_k
-from longtail.core.model import part_state, restored_part
+from longtail.core import codec
+from longtail.core.estimator import Estimator, Prepared
+from longtail.core.inputs import check_features
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
 from longtail.core.state import State
+from longtail.core.wrapper import Wrapper
 from longtail.errors import ParameterError
 from longtail.features.scaling import unit_rows
 from longtail.features.text import TextFeatures
 
 
-class Pipeline(Estimator):
-    """Base of the two below: a step that makes features, then `model` (default DiSMEC), cloned and kept as `model_`."""
+@dataclass(kw_only=True, eq=False, repr=False)
+class Pipeline(Wrapper):
+    """Base of the models behind a step that makes features."""
 
-    model: Estimator | None
-    model_: Estimator
+    slot = "model"
+
+    model: Estimator | None = None
+
+    @property
+    def model_(self) -> Any:
+        """The fitted model behind the features."""
+        return self.parts_[0]
+
+    @property
+    def score_groups_(self) -> NDArray[np.int8] | None:  # type: ignore[override]
+        """Which labels have scores of which model, where `model` says so (Taug)."""
+        return None if not hasattr(self, "parts_") else self.model_.score_groups_
 
     @abstractmethod
     def _features(self, X: Any) -> Iterable[sparse.csr_matrix]:
-        """The features of X for prediction, in blocks of rows."""
+        """Return the features of X for prediction, in blocks of rows."""
 
-    def _check_parameters(self) -> None:
-        if self.model is None:
-            return
-        if not (isinstance(self.model, Estimator) and self.model.input_kind == "features"):
+    def check_parameters(self) -> None:
+        if self.model is not None and not (isinstance(self.model, Estimator) and self.model.input_kind == "features"):
             raise ParameterError(f"model is {self.model!r}, but must be an estimator that is trained on features")
-        self.model._check_parameters()  # a wrong value is said before the texts are read, not after
+        super().check_parameters()
 
     def _fit_model(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
-        self.model_ = registry.estimator_class("dismec")() if self.model is None else clone(self.model)
-        self.model_.fit(X, Y, label_names=self.label_names_, run=run)
-
-    def predict(self, X: Any, *, k: int = 5, exponent: float | None = None) -> Predictions:
-        """The k best labels of each point; `exponent` goes to a model that has one (PropensityRerank, RankNet)."""
-        if exponent is None:
-            return super().predict(X, k=k)
-        self._check_fitted()
-        if not isinstance(self.model_, Pipeline) and "exponent" not in self.model_.get_params(deep=False):
-            raise ParameterError(f"exponent is given, but {type(self.model_).__name__} has none to move")
-        self._check_parameters()
-        return self._answers(self._check_X(X, fitted=True), check_k(k, self.n_labels_), exponent=exponent)
-
-    @property
-    def score_groups_(self) -> NDArray[np.int8] | None:
-        """Which labels have scores of which model, where `model` says so (Taug)."""
-        return getattr(self.model_, "score_groups_", None)
+        self.parts_ = [self._new_part().fit(X, Y, label_names=self.label_names_, run=run.part("model"))]
 
     def _predict(self, X: Any, k: int) -> Predictions:
-        return self._answers(X, k)
-
-    def _answers(self, X: Any, k: int, **options: Any) -> Predictions:
-        parts = [self.model_.predict(block, k=k, **options) for block in self._features(X)]
-        return Predictions.concatenate(parts) if parts else Predictions(*empty_top(0, k))
-
-    def _get_state(self) -> State:
-        # What was fitted is kept: `model` may have been set anew since.
-        state = State()
-        state.nest("model", part_state(self.model_, self.label_names_))
-        return state
-
-    def _set_state(self, state: State) -> None:
-        self.model_ = restored_part(state.part("model"), self.label_names_)
+        blocks = [self.model_.predict(block, k=k) for block in self._features(X)]
+        return Predictions.concatenate(blocks) if blocks else Predictions(*empty_top(0, k))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TextPipeline(Pipeline):
-    """Texts to features to labels: `features` (default `TextFeatures()`), then `model` (default DiSMEC).
+    """Texts to features to labels. Texts are predicted in chunks, so memory does not grow with their number.
 
-    Both are cloned by `fit` and kept as `features_` and `model_`; their parameters are reached as `model__C`,
-    `features__min_df`. Texts are predicted in chunks, so memory does not grow with their number.
+    Parameters
+    ----------
+    model : Estimator, optional
+        A model of features, DiSMEC by default; its parameters are reached as `model__C`.
+    features : TextFeatures, optional
+        How texts become features, `TextFeatures()` by default; its parameters are reached as `features__min_df`.
+
+    Attributes
+    ----------
+    model_, features_
+        Both as fitted.
     """
 
     input_kind = "text"
 
-    def __init__(self, *, model: Estimator | None = None, features: TextFeatures | None = None) -> None:
-        self.model = model
-        self.features = features
+    features: TextFeatures | None = None
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def with_default_parts(self) -> Self:
+        if self.features is None:
+            self.features = TextFeatures()
+        return super().with_default_parts()
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
         if self.features is None:
             return
         if not isinstance(self.features, TextFeatures):
             raise ParameterError(f"features is {self.features!r}, but must be TextFeatures")
-        self.features._check_parameters()
+        self.features.check_parameters()
 
-    def _fit(self, X: Sequence[str], Y: sparse.csr_matrix, run: Run) -> None:
+    def _fit(self, prepared: Prepared, run: Run) -> None:
         self.features_ = TextFeatures() if self.features is None else clone(self.features)
-        self._fit_model(self.features_.fit_transform(X), Y, run)
+        self._fit_model(self.features_.fit_transform(prepared.X), prepared.Y, run)
 
     def _features(self, X: Sequence[str]) -> Iterable[sparse.csr_matrix]:
         return self.features_.transform_chunks(X)
@@ -116,22 +112,31 @@ class TextPipeline(Pipeline):
         self.features_._set_state(state.part("features"))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class UnitRows(Pipeline):
-    """Rows of features scaled to length 1, in training and in prediction, then `model` (default DiSMEC).
+    """Rows of features scaled to length 1, in training and in prediction, then a model.
 
-    For counts, binary and other features as they come; most models expect rows of about that length. The model's
-    parameters are reached as `model__C`.
+    For counts, binary and other raw features; most models expect rows of about that length.
+
+    Parameters
+    ----------
+    model : Estimator, optional
+        A model of features, DiSMEC by default; its parameters are reached as `model__C`.
     """
-
-    def __init__(self, *, model: Estimator | None = None) -> None:
-        self.model = model
 
     def _check_X(self, X: Any, *, fitted: bool = False) -> sparse.csr_matrix:
         # Not how long rows are, as other models do.
         return check_features(X, n_features=self.n_features_in_ if fitted else None)
 
-    def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
-        self._fit_model(unit_rows(X), Y, run)
+    def _fit(self, prepared: Prepared, run: Run) -> None:
+        self._fit_model(unit_rows(prepared.X), prepared.Y, run)
 
     def _features(self, X: sparse.csr_matrix) -> Iterable[sparse.csr_matrix]:
         return [unit_rows(X)]
+
+
+def model_behind(model: Estimator) -> Estimator:
+    """Return the model behind the steps that make its features."""
+    while isinstance(model, Pipeline):
+        model = model.model_
+    return model

@@ -78,7 +78,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """`transform` in blocks of at most `chunk` texts, for texts that do not fit into memory."""
         if isinstance(chunk, bool) or not isinstance(chunk, (int, np.integer)) or chunk < 1:
             raise ParameterError(f"chunk is {chunk!r}, but must be a whole number of texts, at least 1")
-        self._check_fitted()
+        self.check_fitted()
         return self._transformed(texts, int(chunk))
 
     def _transformed(self, texts: Iterable[str], chunk: int) -> Iterator[sparse.csr_matrix]:
@@ -90,12 +90,12 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def n_features_(self) -> int:
         """The number of columns: the vocabulary, and the bias where there is one."""
-        self._check_fitted()
+        self.check_fitted()
         return len(self.vocabulary_) + (self.bias > 0)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """The word (or words) behind each column."""
-        self._check_fitted()
+        self.check_fitted()
         return np.array([*self.vocabulary_, *([BIAS_NAME] if self.bias > 0 else [])], dtype=object)
 
     def _learn(self, texts: Iterable[str], *, keep: bool) -> tuple[NDArray[np.intp], list[sparse.csr_matrix]]:
@@ -103,7 +103,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         With `keep` also the counts of each chunk, and which of their columns, in what order, make the vocabulary.
         """
-        self._check_parameters()
+        self.check_parameters()
         ids: defaultdict[str, int] = defaultdict()
         ids.default_factory = ids.__len__
         n_texts, in_texts, in_all = 0, np.zeros(0, np.int64), np.zeros(0)
@@ -162,11 +162,11 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ).build_analyzer()
         return analyze
 
-    def _check_fitted(self) -> None:
+    def check_fitted(self) -> None:
         if not hasattr(self, "vocabulary_"):
             raise NotFittedError("these TextFeatures are not fitted yet; call fit(texts) first")
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         try:
             shortest, longest = self.ngram_range
         except (TypeError, ValueError):
@@ -196,7 +196,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _get_state(self) -> State:
-        self._check_fitted()
+        self.check_fitted()
         terms, offsets = as_bytes(list(self.vocabulary_))
         return State({"n_texts": self.n_texts_}, {"terms": terms, "term_offsets": offsets, "idf": self.idf_})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,8 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 
-from longtail.core import codec
-from longtail.core.estimator import Estimator
+from longtail.core.estimator import Estimator, Prepared
 from longtail.core.fingerprint import fingerprint
 from longtail.core.parameters import check_at_least_zero, check_choice, check_positive, check_whole
 from longtail.core.predictions import Predictions
@@ -28,10 +28,24 @@ from longtail.objectives import resolve_weighting
 
 logger = logging.getLogger(__name__)
 
-# A label without training points: what an all-negative problem converges to, so that it never outranks evidence.
-UNSEEN_SCORE = np.float32(-1)
+# A label without training points is never predicted, as in every other model, so that it cannot outrank evidence.
+UNSEEN_SCORE = np.float32(-np.inf)
 
 
+@dataclass(frozen=True, eq=False)
+class PointsWithWeights(Prepared):
+    """The training points, their weights, and the dual variables that the solver starts from."""
+
+    weights: NDArray[np.float32] | None
+    duals: sparse.csr_matrix | None
+
+    def job(self) -> dict[str, Any]:
+        weights = "" if self.weights is None else fingerprint(self.weights)
+        duals = "" if self.duals is None else fingerprint(self.duals.data, self.duals.indices, self.duals.indptr)
+        return {"sample_weight": weights, "start": duals}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class DiSMEC(Estimator):
     """One-vs-rest linear classifiers (Babbar and Schoelkopf 2017), each the minimum of
 
@@ -53,34 +67,19 @@ class DiSMEC(Estimator):
     # What a user can do about labels that are not at `tol` when the passes are used up; said in the log.
     remedy = "raise max_passes or tol"
 
-    def __init__(
-        self,
-        *,
-        weighting: Any = None,
-        C: float = 1.0,
-        loss: str = "squared-hinge",
-        bias: float = 0.5,
-        tol: float = 0.03,
-        max_passes: int = 100,
-        prune: float = 0.01,
-        weight_dtype: str = "float32",
-        warm_start: bool = False,
-        n_jobs: int = -1,
-        random_state: int = 0,
-    ) -> None:
-        self.weighting = weighting
-        self.C = C
-        self.loss = loss
-        self.bias = bias
-        self.tol = tol
-        self.max_passes = max_passes
-        self.prune = prune
-        self.weight_dtype = weight_dtype
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    weighting: Any = None
+    C: float = 1.0
+    loss: str = "squared-hinge"
+    bias: float = 0.5
+    tol: float = 0.03
+    max_passes: int = 100
+    prune: float = 0.01
+    weight_dtype: str = "float32"
+    warm_start: bool = False
+    n_jobs: int = -1
+    random_state: int = 0
 
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: Any,
         Y: Any,
@@ -89,14 +88,10 @@ class DiSMEC(Estimator):
         label_names: Sequence[str] | None = None,
         run: Run | None = None,
     ) -> Self:
-        """Train; `sample_weight` scales the loss of each point (2 is the same as the point twice)."""
-        self._sample_weight = sample_weight
-        try:
-            return super().fit(X, Y, label_names=label_names, run=run)
-        finally:
-            del self._sample_weight
+        """Train; `sample_weight` scales the loss per point (2 is the same as the point twice)."""
+        return super().fit(X, Y, label_names=label_names, run=run, sample_weight=sample_weight)
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         check_positive(C=self.C, tol=self.tol)
         check_at_least_zero(bias=self.bias, prune=self.prune)
         check_whole("max_passes", self.max_passes, 1)
@@ -110,18 +105,27 @@ class DiSMEC(Estimator):
         if not weighting.bounded:
             raise ParameterError(f"DiSMEC cannot train with weighting={self.weighting!r}: {weighting.why_unbounded}")
 
-    def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
-        weights = check_point_weights(self._sample_weight, X.shape[0])
-        own, _ = resolve_weighting(self.weighting).coefficients(self.label_counts_, self.n_points_)
-        start = self._start(X.shape[0], Y.shape[1])
-        if run.checkpoint:
-            run.checkpoint.open(self._job(weights, start))
-        options = SolverOptions(
+    def solver_options(self) -> SolverOptions:
+        """Return what the solver is told of these parameters."""
+        return SolverOptions(
             self.loss, self.C, self.bias, self.tol, self.max_passes, self.prune, keep_duals=self.warm_start
         )
-        solver = BlockSolver(X, Y, options, positive_weights=own, point_weights=weights, seed=self.random_state)
-        blocks = label_blocks(X, Y, seed=self.random_state)
-        self._train(solver, blocks, run, start)
+
+    def _prepare(
+        self, X: sparse.csr_matrix, Y: sparse.csr_matrix, *, sample_weight: Any = None, **more: Any
+    ) -> PointsWithWeights:
+        super()._prepare(X, Y, **more)
+        weights = check_point_weights(sample_weight, X.shape[0])
+        return PointsWithWeights(X, Y, weights, self._kept_duals(X.shape[0], Y.shape[1]))
+
+    def _fit(self, prepared: Prepared, run: Run) -> None:
+        assert isinstance(prepared, PointsWithWeights)
+        X, Y = prepared.X, prepared.Y
+        own, _ = resolve_weighting(self.weighting).coefficients(self.label_counts_, self.n_points_)
+        solver = BlockSolver(
+            X, Y, self.solver_options(), positive_weights=own, point_weights=prepared.weights, seed=self.random_state
+        )
+        self._train(solver, label_blocks(X, Y, seed=self.random_state), run, prepared.duals)
 
     def _train(
         self, solver: BlockSolver, blocks: list[NDArray[np.intp]], run: Run, start: sparse.csr_matrix | None
@@ -149,26 +153,16 @@ class DiSMEC(Estimator):
         if self.warm_start:
             self._duals = _in_label_order(duals, blocks, n_labels, solver.n_points)
 
-    def _start(self, n_points: int, n_labels: int) -> sparse.csr_matrix | None:
-        """The dual variables of the fit before, where they are wanted and fit these points."""
+    def _kept_duals(self, n_points: int, n_labels: int) -> sparse.csr_matrix | None:
+        """Return the dual variables of the fit before, where they are wanted and fit these points."""
         kept = getattr(self, "_duals", None) if self.warm_start else None
         return kept if kept is not None and kept.shape == (n_labels, n_points) else None
-
-    def _job(self, weights: NDArray[np.float32] | None, start: sparse.csr_matrix | None) -> dict[str, Any]:
-        """What a checkpoint must agree on; threads may differ."""
-        parameters = {k: codec.encode(v) for k, v in self.get_params(deep=False).items() if k != "n_jobs"}
-        points = "" if weights is None else fingerprint(weights)
-        duals = "" if start is None else fingerprint(start.data, start.indices, start.indptr)
-        return {
-            "model": "dismec", "parameters": parameters, "data": self.fingerprint_, "sample_weight": points,
-            "start": duals,
-        }  # fmt: skip
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
         best = self._scorer.top(X, k, n_jobs=self.n_jobs)
         if self.loss != "logistic":
             return best
-        return Predictions(best.labels, expit(best.scores))
+        return Predictions(best.labels, np.where(best.labels >= 0, expit(best.scores), -np.inf))
 
     def _get_state(self) -> State:
         state = State(arrays={"intercept": self.intercept_, "gaps": self.gaps_})

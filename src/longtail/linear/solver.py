@@ -31,12 +31,12 @@ class SolverOptions:
     """How to train: the loss, C in LIBLINEAR's scaling, bias (a constant feature of this value; 0 for none), when to
     stop (relative duality gap, or passes), and below which absolute value weights are dropped."""
 
-    loss: str = "squared-hinge"
-    C: float = 1.0
-    bias: float = 1.0
-    tol: float = 0.01
-    max_passes: int = 100
-    prune: float = 0.01
+    loss: str
+    C: float
+    bias: float
+    tol: float
+    max_passes: int
+    prune: float
     keep_duals: bool = False
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,36 +13,30 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import nn
 
-from longtail.core import codec
-from longtail.core.estimator import Estimator
+from longtail.core.estimator import Prepared
 from longtail.core.parameters import (
     check_at_least_zero,
     check_choice,
     check_positive,
-    check_seed,
-    check_share,
     check_whole,
 )
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
-from longtail.core.threads import thread_count
 from longtail.errors import ParameterError, TrainingError
 from longtail.neural import held_out, losses
 from longtail.neural.batches import ShuffledRows
 from longtail.neural.device_csr import DeviceCsr
 from longtail.neural.embedding import EmbeddingClassifier, EmbeddingTraining
+from longtail.neural.estimator import NetworkEstimator
 from longtail.neural.mips import KINDS, LabelSearch
 from longtail.neural.placement import Placement, place, place_to_predict, seeded, torch_threads
-from longtail.neural.plan import TrainingPlan
 from longtail.neural.regularisers import REGULARISERS, CoOccurrence
 from longtail.neural.shape import check_shape
 from longtail.neural.snapshot import to_array
 from longtail.neural.trainer import History, train
 from longtail.objectives import resolve_weighting
 
-# Parameters that may differ when an unfinished training goes on: where it runs, and what helps after a bad step.
-_FREE = ("n_jobs", "device", "precision", "learning_rate", "clip")
 _SINGLE = ("softmax", "margin", "negative-mining")
 _DECOMPOSABLE = ("bce", "squared-hinge")
 _POINTS_AT_ONCE = 4096  # of a prediction
@@ -51,88 +45,67 @@ _SAMPLE = 10_000
 _QUERIES = 1000  # training points on which the search among labels is measured
 
 
-class GLaS(Estimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class GLaS(NetworkEstimator):
     """Points and labels as unit vectors in one space, kept from overfitting by how labels occur together.
 
     A network embeds the sparse features, every label has a vector, and a score is their inner product (Guo et al.,
     NeurIPS 2019). The regulariser pulls the label vectors towards inner products that are the mean of the labels'
     conditional frequencies, `strength / B^2 |V'V - (A Z^-1 + Z^-1 A)/2|^2` over the labels of a batch (eq. 3).
 
-    width: dimension of the space. hidden: widths of hidden ReLU layers before it; () is a linear map.
-    loss: "softmax", "bce", "squared-hinge", "margin", "negative-mining" or "grank". margin: of the two that have one,
-    in units of the scores, which are cosines times a trained scale that starts at 20.
-    negatives: labels drawn at random that a batch is scored against besides its own, "all", or "auto": all up to 30,000
-    labels, else 10,000. labels_per_point: how the labels of a point count in a step: their "mean", their "sum", "one"
-    of them drawn at random, or "auto": "mean" for losses that compare single labels with the others ("softmax",
-    "margin", "negative-mining"), "sum" for the rest.
-    regulariser: "glas", "spread-out", "gravity" or "none" (None), times `strength`. keep: share of the input features
-    that survive input dropout.
-    weighting: None, "pw", "pw-cb", "unbiased" (with "bce" and "squared-hinge") or an object of `longtail.objectives`.
-    epochs, batch_size, learning_rate, epsilon, schedule, clip, average_from: see `TrainingPlan`.
-    validation: share of the points to hold out; training then ends after `patience` epochs without a better `metric`
-    on them, and the best epoch is kept. 0: train on all points for all epochs.
-    search: "exact", "codes" (approximate, FAISS) or "auto": exact up to 50,000 labels.
-    device: "auto", "cpu" or "cuda"; precision: "auto", "float32" or "bf16"; n_jobs: CPU threads.
+    Parameters
+    ----------
+    weighting : None, str or object, default None
+        None, "pw", "pw-cb", "unbiased" (with "bce" and "squared-hinge") or an object of `longtail.objectives`.
+    width : int, default 1024
+        Dimension of the space.
+    hidden : tuple of int, default ()
+        Widths of hidden ReLU layers before it; () is a linear map.
+    loss : str, default "softmax"
+        "softmax", "bce", "squared-hinge", "margin", "negative-mining" or "grank".
+    margin : float, default 10.0
+        Of the two losses that have one, in units of the scores, which are cosines times a trained scale that starts at
+        20.
+    negatives : int, "all" or "auto", default "auto"
+        Labels drawn at random that a batch is scored against besides its own. "auto": all up to 30,000 labels, else
+        10,000.
+    labels_per_point : {"auto", "mean", "sum", "one"}, default "auto"
+        How the labels of a point count in a step: their mean, their sum, or one of them drawn at random. "auto" is
+        "mean" for losses that compare single labels with the others ("softmax", "margin", "negative-mining"), "sum"
+        for the rest.
+    regulariser : {"glas", "spread-out", "gravity", "none"} or None, default "glas"
+        What keeps label vectors from overfitting.
+    strength : float, default 100.0
+        Weight of the regulariser.
+    keep : float, default 1.0
+        Share of the input features that survive input dropout.
+    search : {"auto", "exact", "codes"}, default "auto"
+        Search among labels: exact or approximate (FAISS); "auto" is exact up to 50,000 labels.
+    held_out, metric, patience
+        Share of the points to hold out, and when to stop by them; 0 trains on all points for all epochs.
+    epochs, batch_size, learning_rate, ...
+        See `longtail.neural.plan.TrainingPlan`.
     """
 
-    def __init__(
-        self,
-        *,
-        weighting: Any = None,
-        width: int = 1024,
-        hidden: tuple[int, ...] = (),
-        loss: str = "softmax",
-        margin: float = 10.0,
-        negatives: int | str = "auto",
-        labels_per_point: str = "auto",
-        regulariser: str | None = "glas",
-        strength: float = 100.0,
-        keep: float = 1.0,
-        epochs: int = 5,
-        batch_size: int = 1024,
-        learning_rate: float = 0.01,
-        epsilon: float = 1e-4,
-        schedule: str = "linear",
-        clip: float | None = None,
-        average_from: float | None = None,
-        validation: float = 0.0,
-        metric: str = "P@1",
-        patience: int = 3,
-        search: str = "auto",
-        device: str = "auto",
-        precision: str = "auto",
-        n_jobs: int = -1,
-        random_state: int = 0,
-    ) -> None:
-        self.weighting = weighting
-        self.width = width
-        self.hidden = hidden
-        self.loss = loss
-        self.margin = margin
-        self.negatives = negatives
-        self.labels_per_point = labels_per_point
-        self.regulariser = regulariser
-        self.strength = strength
-        self.keep = keep
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.epsilon = epsilon
-        self.schedule = schedule
-        self.clip = clip
-        self.average_from = average_from
-        self.validation = validation
-        self.metric = metric
-        self.patience = patience
-        self.search = search
-        self.device = device
-        self.precision = precision
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    weighting: Any = None
+    width: int = 1024
+    hidden: tuple[int, ...] = ()
+    loss: str = "softmax"
+    margin: float = 10.0
+    negatives: int | str = "auto"
+    labels_per_point: str = "auto"
+    regulariser: str | None = "glas"
+    strength: float = 100.0
+    keep: float = 1.0
+    search: str = "auto"
+    epochs: int = 5
+    batch_size: int = 1024
+    learning_rate: float = 0.01
+    epsilon: float = 1e-4
+    schedule: str = "linear"
 
-    def _check_parameters(self) -> None:
-        check_seed("random_state", self.random_state)
-        self._plan().check()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_whole("width", self.width, 1)
         if not isinstance(self.hidden, (tuple, list)):
             raise ParameterError(f"hidden is {self.hidden!r}, but must be a list of layer widths; [] for none")
@@ -148,40 +121,27 @@ class GLaS(Estimator):
             raise ParameterError(f"keep is {self.keep!r}, but must be a share, above 0 and up to 1")
         if self.negatives not in ("auto", "all"):
             check_whole("negatives", self.negatives, 1)
-        check_share("validation", self.validation)
-        if self.validation:
-            held_out.metric_scorer(self.metric)
-        thread_count(self.n_jobs)
         if not resolve_weighting(self.weighting).bounded and self.loss not in _DECOMPOSABLE:
             raise ParameterError(
                 f"weighting={self.weighting!r} needs a loss that decomposes over labels: 'bce' or 'squared-hinge'"
             )
 
-    def _plan(self) -> TrainingPlan:
-        return TrainingPlan(
-            epochs=self.epochs, learning_rate=self.learning_rate, epsilon=self.epsilon, batch_size=self.batch_size,
-            clip=self.clip, schedule=self.schedule, metric=self.metric if self.validation else None,
-            patience=self.patience, average_from=self.average_from, precision=self.precision, device=self.device,
-            seed=self.random_state, n_jobs=self.n_jobs,
-        )  # fmt: skip
-
     # --- training ---------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
+    def _fit(self, prepared: Prepared, run: Run) -> None:
+        X, Y = prepared.X, prepared.Y
         placement = place(self.device, self.precision)
         losses.warn_where_unbounded(self.weighting)
-        if run.checkpoint:
-            run.checkpoint.open(self._job())
-        learning, tested = held_out.split(X.shape[0], self.validation, self.random_state)
+        learning, tested = held_out.split(X.shape[0], self.held_out, self.random_state)
         with seeded(self.random_state), torch_threads(self.n_jobs):
             self.network_ = self._new_network()
         training = self._training(X[learning], Y[learning], placement)
         batches = ShuffledRows(learning.size, self.batch_size, self.random_state)
         validate = self._validation(X[tested], Y[tested]) if tested.size else None
-        self.history_: History = train(training, batches, self._plan(), validate=validate, run=run)
+        self.history_: History = train(training, batches, self.plan(), validate=validate, run=run)
         queries = self._embedded(X[:: max(X.shape[0] // _QUERIES, 1)], placement)
         self._set_search(LabelSearch.build(
-            self._label_vectors(), queries, kind=self.search, n_jobs=self.n_jobs
+            self._label_vectors(), queries, kind=self.search, n_jobs=self.n_jobs, among=self.label_counts_ > 0
         ))  # fmt: skip
 
     def _new_network(self) -> EmbeddingClassifier:
@@ -218,15 +178,11 @@ class GLaS(Estimator):
 
     def _validation(self, X: sparse.csr_matrix, Y: sparse.csr_matrix) -> Callable[[nn.Module], dict[str, float]]:
         def validate(module: nn.Module) -> dict[str, float]:
-            self._set_search(LabelSearch(self._label_vectors()))
-            return {self.metric: 100 * score(self, X, Y)}
+            self._set_search(LabelSearch(self._label_vectors(), among=self.label_counts_ > 0))
+            return {str(self.metric): 100 * score(self, X, Y)}
 
-        score = held_out.metric_scorer(self.metric)
+        score = self._metric_scorer()
         return validate
-
-    def _job(self) -> dict[str, Any]:
-        parameters = {k: codec.encode(v) for k, v in self.get_params(deep=False).items() if k not in _FREE}
-        return {"model": "glas", "parameters": parameters, "data": self.fingerprint_}
 
     # --- prediction -------------------------------------------------------------------------------------------------
 
@@ -265,7 +221,7 @@ class GLaS(Estimator):
         return state
 
     def _set_state(self, state: State) -> None:
-        self._set_search(LabelSearch.from_state(state.part("search")))
+        self._set_search(LabelSearch.from_state(state.part("search"), among=self.label_counts_ > 0))
         labels = self._search.vectors
         self.network_ = self._new_network()
         weights = {name: array for name, array in state.arrays.items() if not name.startswith("search/")}

@@ -20,7 +20,7 @@ def split(n_points: int, share: float, seed: int) -> tuple[Rows, Rows]:
     held_out = np.sort(order[: min(round(share * n_points), n_points - 1)])
     if share and not held_out.size:
         raise ParameterError(
-            f"validation is {share!r}, which of {n_points} points holds out none; "
+            f"held_out is {share!r}, which of {n_points} points holds out none; "
             "set a larger share, or 0 to train for all epochs"
         )
     return np.sort(order[held_out.size :]), held_out

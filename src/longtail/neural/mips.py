@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from longtail.core.predictions import Predictions
+from longtail.core.predictions import PAD_LABEL, PAD_SCORE, Predictions
 from longtail.core.state import State
 from longtail.core.threads import thread_count
 from longtail.errors import MissingExtraError
@@ -52,44 +52,63 @@ class Codes:
 
 
 class LabelSearch:
-    """Search among vectors of labels, (L, d); with `codes` approximately, without exactly."""
+    """Search among vectors of labels; with `codes` approximately, without exactly.
 
-    def __init__(self, vectors: Floats, codes: Codes | None = None) -> None:
+    `vectors`: (L, d). `among`: (L,), which labels may be found; None for all.
+    """
+
+    def __init__(self, vectors: Floats, codes: Codes | None = None, *, among: NDArray[np.bool_] | None = None) -> None:
         self.vectors = np.ascontiguousarray(vectors, np.float32)
         self.codes = codes
-        self._index = None if codes is None else _coded(self.vectors, codes.centroids)
+        self._ids = None if among is None or among.all() else np.flatnonzero(among).astype(np.int32)
+        self._searched = self.vectors if self._ids is None else self.vectors[self._ids]
+        self._index = None if codes is None else _coded(self._searched, codes.centroids)
         self._on_device: tuple[torch.device, torch.Tensor] | None = None
 
     @classmethod
     def build(
-        cls, vectors: Floats, queries: Floats, *, kind: str = "auto", recall: float = 0.995, n_jobs: int = -1
+        cls,
+        vectors: Floats,
+        queries: Floats,
+        *,
+        kind: str = "auto",
+        recall: float = 0.995,
+        n_jobs: int = -1,
+        among: NDArray[np.bool_] | None = None,
     ) -> LabelSearch:
         """queries: vectors of points, a few hundred or more, on which the number of candidates is chosen: the fewest
         that hold this share of the true 5 best labels. kind: "exact", "codes", or "auto" by the number of labels."""
         if kind == "exact" or (kind == "auto" and len(vectors) <= EXACT_UP_TO):
-            return cls(vectors)
+            return cls(vectors, among=among)
         if len(vectors) < _CENTROIDS:  # nothing to learn centroids from, and nothing to gain
-            return cls(vectors)
+            return cls(vectors, among=among)
         if kind == "auto" and importlib.util.find_spec("faiss") is None:
             logger.warning("faiss is not installed, so all %d labels are compared with every point", len(vectors))
-            return cls(vectors)
-        search = cls(vectors, Codes(_trained_centroids(vectors), _FIRST_CANDIDATES, 0.0))
+            return cls(vectors, among=among)
+        search = cls(vectors, Codes(_trained_centroids(vectors), _FIRST_CANDIDATES, 0.0), among=among)
         search._take_enough_candidates(queries, recall, n_jobs)
         return search
 
     def _take_enough_candidates(self, queries: Floats, recall: float, n_jobs: int) -> None:
         assert self.codes is not None
-        exact = LabelSearch(self.vectors).top(queries, min(_RECALL_AT, len(self.vectors)), n_jobs=n_jobs)
+        exact = LabelSearch(self._searched).top(queries, min(_RECALL_AT, len(self._searched)), n_jobs=n_jobs)
         while True:
             found = recall_of(self.top(queries, exact.k, n_jobs=n_jobs), exact)
             self.codes = replace(self.codes, recall=found)
-            if found >= recall or self.codes.candidates >= len(self.vectors):
+            if found >= recall or self.codes.candidates >= len(self._searched):
                 return
             self.codes = replace(self.codes, candidates=2 * self.codes.candidates)
 
     def top(self, queries: Floats, k: int, *, device: torch.device | str = "cpu", n_jobs: int = -1) -> Predictions:
-        """The k best labels of each query with their inner products. On a GPU the search is always exact."""
-        device = torch.device(device)
+        """Return the k best labels per query with their inner products. On a GPU the search is always exact."""
+        found = self._top(queries, min(k, len(self._searched)), torch.device(device), n_jobs)
+        labels = found.labels if self._ids is None else self._ids[found.labels]
+        missing = ((0, 0), (0, k - found.k))
+        scores = np.pad(found.scores, missing, constant_values=PAD_SCORE)
+        return Predictions(np.pad(labels, missing, constant_values=PAD_LABEL), scores)
+
+    def _top(self, queries: Floats, k: int, device: torch.device, n_jobs: int) -> Predictions:
+        """Return the k best of the vectors that are searched, by their place among these."""
         if device.type != "cpu":
             return self._exact_on(device, queries, k)
         if self._index is None or k > _LARGEST_K_OF_CODES:
@@ -100,26 +119,26 @@ class LabelSearch:
     def _by_code(self, queries: Floats, k: int, n_jobs: int) -> Predictions:
         assert self.codes is not None
         assert self._index is not None
-        n_candidates = min(max(self.codes.candidates, 4 * k), len(self.vectors))
+        n_candidates = min(max(self.codes.candidates, 4 * k), len(self._searched))
         step = max(_SCORES_AT_ONCE // (n_candidates * queries.shape[1]), 1)
         parts = []
         for start in range(0, len(queries), step):
             block = queries[start : start + step]
             with _faiss_threads(thread_count(n_jobs)):
                 _, labels = self._index.search(block, n_candidates)
-            scores = np.matmul(self.vectors[labels], block[:, :, None])[:, :, 0]
+            scores = np.matmul(self._searched[labels], block[:, :, None])[:, :, 0]
             parts.append(best_first(labels, scores, k))
         return Predictions.concatenate(parts or [best_first(np.zeros((0, k), int), np.zeros((0, k), np.float32), k)])
 
     def _exact(self, queries: Floats, k: int) -> Predictions:
-        points, labels = torch.from_numpy(np.asarray(queries, np.float32)), _tensor(self.vectors).T
+        points, labels = torch.from_numpy(np.asarray(queries, np.float32)), _tensor(self._searched).T
         step = max(_SCORES_AT_ONCE // max(labels.shape[1], 1), 1)
         parts = [Predictions.from_dense((part @ labels).numpy(), k) for part in torch.split(points, step)]
         return Predictions.concatenate(parts)
 
     def _exact_on(self, device: torch.device, queries: Floats, k: int) -> Predictions:
         if self._on_device is None or self._on_device[0] != device:
-            self._on_device = device, _tensor(self.vectors).to(device)
+            self._on_device = device, _tensor(self._searched).to(device)
         labels = self._on_device[1].T
         step = max(_SCORES_AT_ONCE // max(labels.shape[1], 1), 1)
         best = [(part.to(device) @ labels).topk(k) for part in torch.split(torch.from_numpy(queries), step)]
@@ -134,11 +153,11 @@ class LabelSearch:
         return state
 
     @classmethod
-    def from_state(cls, state: State) -> LabelSearch:
+    def from_state(cls, state: State, *, among: NDArray[np.bool_] | None = None) -> LabelSearch:
         codes = None
         if "candidates" in state.values:
             codes = Codes(state.arrays["centroids"], state.values["candidates"], state.values["recall"])
-        return cls(state.arrays["vectors"], codes)
+        return cls(state.arrays["vectors"], codes, among=among)
 
 
 def recall_of(found: Predictions, exact: Predictions) -> float:

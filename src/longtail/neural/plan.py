@@ -13,34 +13,64 @@ from longtail.core.parameters import (
     check_share,
     check_whole,
 )
+from longtail.core.threads import thread_count
 
 SCHEDULES = ("constant", "linear", "cosine")
 PRECISIONS = ("auto", "bf16", "float32")
 DEVICES = ("auto", "cpu", "cuda")
 
 
-@dataclass(frozen=True)
+@dataclass(kw_only=True, eq=False, repr=False)
 class TrainingPlan:
-    """Settings of `neural.trainer.train`; `check` raises a ParameterError for values that cannot be used.
+    """The training parameters of every neural model: the one place where they are named and described.
 
-    epochs: passes over the batches, at most. learning_rate: of parameter groups that name none of their own.
-    batch_size: points of a batch, for whoever makes the batches. accumulate: batches of one step. clip: largest norm of
-    all gradients together (None: any). weight_decay: of AdamW, for groups that name none. epsilon: of AdamW; from about
-    the size of a gradient on, what rarely has one (a rare feature) moves less instead of as far as all the rest.
-    warmup: share of all steps in which the learning rate rises from 0. schedule: how it goes on, "constant", "linear"
-    or "cosine", the latter two down to 0.
-    metric, patience: after each epoch this metric of `validate` is looked at; the weights of the best epoch are kept,
-    and training ends after `patience` epochs without a better one.
-    average_from: share of the epochs after which weights are averaged, one sample an epoch (stochastic weight
-    averaging, Izmailov et al. 2018); the average is what is validated and kept. None: no average.
-    precision: "float32", "bf16" (matrix products only; weights and losses stay float32), "auto": bf16 on a GPU.
-    device: "cpu", "cuda", "auto": a GPU where there is one. n_jobs: CPU threads.
-    checkpoint_seconds: least time between two checkpoints, where the run keeps any.
+    `neural.trainer.train` takes such a plan; estimators inherit its fields as parameters of their own, with defaults
+    of their own where these differ.
+
+    Parameters
+    ----------
+    epochs : int
+        Passes over the training points, at most.
+    batch_size : int
+        Points per batch.
+    learning_rate : float
+        Learning rate of parameter groups that name none of their own.
+    accumulate : int
+        Batches per step.
+    clip : float or None
+        Largest norm of all gradients together; None for any.
+    weight_decay : float
+        Weight decay of AdamW, for groups that name none.
+    epsilon : float
+        Epsilon of AdamW. From about the size of a gradient on, what rarely has one (a rare feature) moves less than
+        the rest, instead of as far.
+    warmup : float
+        Share of all steps in which the learning rate rises from 0.
+    schedule : {"constant", "linear", "cosine"}
+        How the learning rate goes on; the latter two fall to 0.
+    metric : str or None
+        Metric to watch on held-out points, by any name of `longtail.metrics`; the weights of the best epoch are kept.
+        None watches nothing.
+    patience : int
+        Training ends after this many epochs without a better `metric`.
+    average_from : float or None
+        Share of the epochs after which weights are averaged, one sample per epoch (stochastic weight averaging,
+        Izmailov et al. 2018); the average is what is validated and kept. None for no average.
+    precision : {"auto", "bf16", "float32"}
+        bf16 is for matrix products only, weights and losses stay float32; "auto" is bf16 on a GPU.
+    device : {"auto", "cpu", "cuda"}
+        "auto" is a GPU where there is one.
+    n_jobs : int
+        CPU threads, -1 for all cores.
+    checkpoint_seconds : float
+        Least time between two checkpoints, where the run keeps any.
+    random_state : int
+        Seed of everything random.
     """
 
     epochs: int = 10
-    learning_rate: float = 1e-3
     batch_size: int = 256
+    learning_rate: float = 1e-3
     accumulate: int = 1
     clip: float | None = None
     weight_decay: float = 0.0
@@ -52,31 +82,35 @@ class TrainingPlan:
     average_from: float | None = None
     precision: str = "auto"
     device: str = "auto"
-    seed: int = 0
     n_jobs: int = -1
     checkpoint_seconds: float = 60.0
+    random_state: int = 0
 
-    def check(self) -> None:
-        for name in ("epochs", "batch_size", "accumulate", "patience"):
-            check_whole(name, getattr(self, name), 1)
-        check_seed("seed", self.seed)
-        check_positive(learning_rate=self.learning_rate, epsilon=self.epsilon)
-        check_at_least_zero(weight_decay=self.weight_decay, checkpoint_seconds=self.checkpoint_seconds)
-        if self.clip is not None:
-            check_positive(clip=self.clip)
-        check_share("warmup", self.warmup)
-        if self.average_from is not None:
-            check_share("average_from", self.average_from)
-        check_choice("schedule", self.schedule, SCHEDULES)
-        check_choice("precision", self.precision, PRECISIONS)
-        check_choice("device", self.device, DEVICES)
 
-    def learning_rate_factor(self, step: int, n_steps: int) -> float:
-        """What the learning rates are multiplied with in step 0, 1, ... of n_steps."""
-        rising = self.warmup * n_steps
-        if step < rising:
-            return (step + 1) / (rising + 1)
-        if self.schedule == "constant":
-            return 1.0
-        done = (step - rising) / max(n_steps - rising, 1)
-        return 1.0 - done if self.schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * done))
+def check_plan(plan: TrainingPlan) -> None:
+    """Raise ParameterError for values that cannot be used."""
+    for name in ("epochs", "batch_size", "accumulate", "patience"):
+        check_whole(name, getattr(plan, name), 1)
+    check_seed("random_state", plan.random_state)
+    check_positive(learning_rate=plan.learning_rate, epsilon=plan.epsilon)
+    check_at_least_zero(weight_decay=plan.weight_decay, checkpoint_seconds=plan.checkpoint_seconds)
+    if plan.clip is not None:
+        check_positive(clip=plan.clip)
+    check_share("warmup", plan.warmup)
+    if plan.average_from is not None:
+        check_share("average_from", plan.average_from)
+    check_choice("schedule", plan.schedule, SCHEDULES)
+    check_choice("precision", plan.precision, PRECISIONS)
+    check_choice("device", plan.device, DEVICES)
+    thread_count(plan.n_jobs)
+
+
+def learning_rate_factor(plan: TrainingPlan, step: int, n_steps: int) -> float:
+    """Return what the learning rates are multiplied with in step 0, 1, ... of n_steps."""
+    rising = plan.warmup * n_steps
+    if step < rising:
+        return (step + 1) / (rising + 1)
+    if plan.schedule == "constant":
+        return 1.0
+    done = (step - rising) / max(n_steps - rising, 1)
+    return 1.0 - done if plan.schedule == "linear" else 0.5 * (1.0 + math.cos(math.pi * done))

@@ -150,8 +150,8 @@ def train_ranking_network(
 ) -> Arrays:
     """Train the blocks; gives the weights of the best epoch. validate: metrics of weights, as arrays."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(plan.seed)
+        torch.manual_seed(plan.random_state)
         network = RankingNetwork(lists, settings)
-    batches = ShuffledRows(lists.labels.shape[0], plan.batch_size, plan.seed)
+    batches = ShuffledRows(lists.labels.shape[0], plan.batch_size, plan.random_state)
     train(network, batches, plan, validate=lambda _: validate(network.to_arrays()), run=run)
     return network.to_arrays()

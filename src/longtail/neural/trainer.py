@@ -19,13 +19,12 @@ from longtail.neural import snapshot
 from longtail.neural.batches import Batches, n_points, split, to_device
 from longtail.neural.optimisers import Optimisers
 from longtail.neural.placement import Placement, place, seeded, torch_threads
-from longtail.neural.plan import TrainingPlan
+from longtail.neural.plan import TrainingPlan, check_plan, learning_rate_factor
 
 logger = logging.getLogger(__name__)
 
 Validate = Callable[[nn.Module], dict[str, float]]
 
-_PART = "training"  # the one part of a checkpoint, replaced each time
 _LOOK_SECONDS = 1.0  # how often the loss is fetched from the device: for the display, and to see whether it is finite
 
 
@@ -46,6 +45,7 @@ def train(
     *,
     validate: Validate | None = None,
     run: Run | None = None,
+    part: str = "training",
 ) -> History:
     """Train a module in place; afterwards it holds the weights of the best epoch, or their average, in eval mode.
 
@@ -53,14 +53,14 @@ def train(
     the groups that `Optimisers` describes; `begin_step(share)`, if it exists, is told how much of the training is done.
     validate: metrics of the module (in eval mode, without gradients) after each epoch. run: progress, and a checkpoint
     that the caller has opened; with one, a training that was killed goes on from the last checkpoint and ends as it
-    would have.
+    would have. part: the name of what this training keeps there, for a model that is trained in several.
     """
-    plan.check()
+    check_plan(plan)
     if plan.metric is not None and validate is None:
         raise ParameterError(f"the metric {plan.metric!r} is to be watched, but there is nothing to validate on")
     placement = place(plan.device, plan.precision)  # first: with several GPUs it says which one is this process's
-    with seeded(plan.seed), torch_threads(plan.n_jobs):
-        return _Training(module, batches, plan, placement, validate, run or Run()).go()
+    with seeded(plan.random_state), torch_threads(plan.n_jobs):
+        return _Training(module, batches, plan, placement, validate, run or Run(), part).go()
 
 
 class _Step(nn.Module):
@@ -84,7 +84,9 @@ class _Training:
         placement: Placement,
         validate: Validate | None,
         run: Run,
+        part: str,
     ) -> None:
+        self.part = part  # the one part of the checkpoint, replaced each time
         self.module, self.batches, self.plan, self.validate, self.run = module, batches, plan, validate, run
         self.placement, self.device = placement, placement.device
         module.to(self.device)
@@ -148,7 +150,7 @@ class _Training:
             finite &= torch.isfinite(self.optimisers.gradients_clipped(self.plan.clip))
         self.broken_at = torch.where(finite | (self.broken_at >= 0), self.broken_at, number)
         self.loss_sum += loss
-        self.optimisers.step(self.plan.learning_rate_factor(number, n_steps))
+        self.optimisers.step(learning_rate_factor(self.plan, number, n_steps))
 
     def _gradients(self, group: list[Any]) -> torch.Tensor:
         """The gradients of a step, batch by batch and part by part; gives the mean loss (of this process)."""
@@ -280,7 +282,7 @@ class _Training:
     def _not_finite(self, what: str, number: int) -> TrainingError:
         epoch, step = divmod(number, self.steps_an_epoch)
         kept = self.run.checkpoint
-        written = kept is not None and kept.get(_PART) is not None
+        written = kept is not None and kept.get(self.part) is not None
         saved = f"; the last good checkpoint is kept in {kept.folder}" if kept and written else ""
         return TrainingError(
             f"{what} step {step + 1} of epoch {epoch + 1} (step {number + 1} of the training){saved}; "
@@ -312,11 +314,11 @@ class _Training:
             "best_epoch": self.history.best_epoch,
             "parts": self.history.parts,
         }
-        self.run.checkpoint.put(_PART, snapshot.pack(tensors, self.optimisers.state(), counters))
+        self.run.checkpoint.put(self.part, snapshot.pack(tensors, self.optimisers.state(), counters))
         self.last_checkpoint = time.monotonic()
 
     def _resume(self) -> None:
-        arrays = None if self.run.checkpoint is None else self.run.checkpoint.get(_PART)
+        arrays = None if self.run.checkpoint is None else self.run.checkpoint.get(self.part)
         if arrays is None:
             return
         tensors, optimisers, counters = snapshot.unpack(arrays)

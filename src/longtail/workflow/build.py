@@ -12,14 +12,13 @@ from sklearn.base import BaseEstimator
 
 from longtail.core import codec, registry
 from longtail.core.estimator import Estimator
+from longtail.core.wrapper import Wrapper
 from longtail.errors import ParameterError
 from longtail.features.pipeline import TextPipeline, UnitRows
 from longtail.features.text import TextFeatures
 from longtail.objectives import PropensityModel, resolve_weighting
 
 _WORDS = {"none": None, "true": True, "false": False}  # in Python's spelling, too
-# Where a wrapper keeps the model, or the list of models, that it wraps.
-_SLOTS = ("base", "model", "models")
 
 
 def build_estimator(
@@ -59,22 +58,17 @@ def build_estimator(
     return model
 
 
-def _wrapped(model: Any, name: str, base: str | None) -> Estimator:
-    """The model with its base in place; DiSMEC, or the features of texts, where none are named: so they can be set."""
-    if "features" in model.get_params(deep=False):
-        model.set_params(features=TextFeatures())
-    slot = next((slot for slot in _SLOTS if slot in model.get_params(deep=False)), None)
-    if base is None:
-        if slot in ("base", "model"):
-            model.set_params(**{slot: registry.estimator_class("dismec")()})
-    elif slot is None:
+def _wrapped(model: Estimator, name: str, base: str | None) -> Estimator:
+    """Put the base into a wrapper; where none is named, the default one, so that its parameters can be set."""
+    if isinstance(model, Wrapper):
+        if base is not None:
+            several = model.slot == "models"
+            parts = _of_one_kind([_named(part) for part in base.split(",")]) if several else _named(base)
+            model.set_params(**{model.slot: parts})
+        return model.with_default_parts()
+    if base is not None:
         raise ParameterError(f"{name} wraps no other model, so the base {base!r} cannot be used")
-    elif slot == "models":
-        model.set_params(models=_of_one_kind([_named(part) for part in base.split(",")]))
-    else:
-        model.set_params(**{slot: _named(base)})
-    wrapped: Estimator = model
-    return wrapped
+    return model
 
 
 def _named(text: str) -> Estimator:
@@ -159,16 +153,16 @@ def _assign(owner: Any, path: list[str], value: Any, *, shown: str, known: list[
             raise ParameterError(f"the parameter {shown!r} cannot be set: no weighting is chosen, e.g. pw")
         if name == "weighting" and isinstance(current, str):
             current = resolve_weighting(current)
-        if not (isinstance(current, Estimator | TextFeatures | list) or dataclasses.is_dataclass(current)):
+        if not (isinstance(current, BaseEstimator | list) or dataclasses.is_dataclass(current)):
             raise ParameterError(f"the parameter {shown!r} cannot be set: {name} is {current!r} and has no parts")
         value = _assign(current, rest, value, shown=shown, known=known)
     else:
         value = _like(current, value)
     if isinstance(owner, list):
         return [value if str(i) == name else part for i, part in enumerate(owner)]
-    if dataclasses.is_dataclass(owner) and not isinstance(owner, type):
-        return dataclasses.replace(owner, **{name: value})
-    return owner.set_params(**{name: value})
+    if isinstance(owner, BaseEstimator):
+        return owner.set_params(**{name: value})
+    return dataclasses.replace(owner, **{name: value})
 
 
 def _like(current: Any, value: Any) -> Any:

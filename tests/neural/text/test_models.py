@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 import sys
@@ -162,7 +161,7 @@ def test_one_long_text_of_a_label_does_not_widen_the_table_of_all():
 
 @pytest.mark.parametrize("make", [xgrank, aplc, attention])
 def test_validation_looks_at_the_network_of_its_epoch_and_not_at_an_8_bit_copy(make):
-    plain, later = (make(validation=0.3, epochs=5, quantise=q).fit(TRAIN.texts, TRAIN.Y) for q in ("none", "int8"))
+    plain, later = (make(held_out=0.3, epochs=5, quantise=q).fit(TRAIN.texts, TRAIN.Y) for q in ("none", "int8"))
     assert [e["P@1"] for e in later.history_.epochs] == [e["P@1"] for e in plain.history_.epochs]
     assert later._quantised is None
     later.predict(TEST.texts, k=1)
@@ -245,7 +244,7 @@ def test_rare_labels_gain_by_a_weighting(make):
 
 
 def test_validation_keeps_the_best_epoch(tmp_path):
-    model = xgrank(validation=0.2, epochs=6, metric="P@1").fit(TRAIN.texts, TRAIN.Y)
+    model = xgrank(held_out=0.2, epochs=6, metric="P@1").fit(TRAIN.texts, TRAIN.Y)
     measured = [epoch["P@1"] for epoch in model.history_.epochs]
     assert model.history_.best_epoch == int(np.argmax(measured))
     model.save(tmp_path / "m")
@@ -599,12 +598,10 @@ def test_parameters_that_make_no_sense_are_refused(make, changes):
     [(xgrank, 15), (lambda **changes: attention(clusters_above=4, cluster_size=2, beam=2, **changes), 35)],
     ids=["xgrank", "tree"],
 )
-def test_a_training_that_was_interrupted_goes_on_to_the_same_model(make, kill_after, tmp_path, monkeypatch):
+def test_a_training_that_was_interrupted_goes_on_to_the_same_model(make, kill_after, tmp_path):
     """Killed after some steps, with a checkpoint at every one; a tree has one for each of its levels."""
     whole = make(epochs=3).fit(TRAIN.texts, TRAIN.Y).predict(TEST.texts, k=3)
-    eager = dataclasses.replace(make(epochs=3)._plan(), checkpoint_seconds=0.0)
-    model = make(epochs=3)
-    monkeypatch.setattr(type(model), "_plan", lambda self: eager)
+    model = make(epochs=3, checkpoint_seconds=0.0)
     steps = []
 
     class Killed(Exception): ...

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
-from longtail.linear.solver import SolverOptions
+from longtail import DiSMEC
 from longtail.objectives import PW, Unweighted
 from longtail.trees.label.clustering import two_balanced_clusters
 from longtail.trees.label.nodes import NodeTrainer
@@ -42,7 +42,7 @@ def objective(w, rows, positive, own):
 @pytest.mark.parametrize("bias", [0.0, 0.5])
 def test_every_nodes_weights_are_the_optimum_on_the_points_below_it(weighting, bias):
     tree = small_tree()
-    options = SolverOptions(C=1.0, bias=bias, tol=1e-4, max_passes=500, prune=0.0)
+    options = DiSMEC(bias=bias, tol=1e-4, max_passes=500, prune=0.0).solver_options()
     trainer = NodeTrainer(X, Y, tree, options, weighting, seed=3)
     for node in range(tree.n_nodes):
         trained = trainer.train(node)
@@ -67,7 +67,7 @@ def test_every_nodes_weights_are_the_optimum_on_the_points_below_it(weighting, b
 
 def test_features_rise_weights_are_pruned_and_scratch_is_left_clean():
     tree = small_tree()
-    trainer = NodeTrainer(X, Y, tree, SolverOptions(tol=0.01, prune=0.1), Unweighted(), seed=0)
+    trainer = NodeTrainer(X, Y, tree, DiSMEC(bias=1.0, tol=0.01, prune=0.1).solver_options(), Unweighted(), seed=0)
     first = [trainer.train(node) for node in range(tree.n_nodes)]
     again = [trainer.train(node) for node in reversed(range(tree.n_nodes))][::-1]
     for one, two in zip(first, again, strict=True):
@@ -86,7 +86,7 @@ def test_more_children_than_a_block_are_trained_alike():
     points = sparse.csr_matrix(rng.random((150, 20)).astype(np.float32))
     labels = np.arange(many.shape[1], dtype=np.int32)
     whole = grow(labels, None, max_leaf=100, max_depth=None, seed=0, n_jobs=1)
-    options = SolverOptions(tol=1e-5, max_passes=2000, prune=0.0)
+    options = DiSMEC(bias=1.0, tol=1e-5, max_passes=2000, prune=0.0).solver_options()
     trained = NodeTrainer(points, many, whole, options, Unweighted(), seed=0).train(0)
     assert trained.bias.size == many.shape[1] > 64
     carried = np.flatnonzero(np.diff(many.indptr))

@@ -35,11 +35,11 @@ class AttentionTree(TextNetwork):
         found: Tensor = getattr(self, f"members_{level}")
         return found
 
-    def top(self, batch: Batch, k: int) -> tuple[Tensor, Tensor]:
-        return self.top_of_level(batch, len(self.levels) - 1, k)
+    def top(self, batch: Batch, k: int, among: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        return self.top_of_level(batch, len(self.levels) - 1, k, among)
 
-    def top_of_level(self, batch: Batch, level: int, k: int) -> tuple[Tensor, Tensor]:
-        """The at most k best nodes of a level, or labels of the last one, with their log-probabilities."""
+    def top_of_level(self, batch: Batch, level: int, k: int, among: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return at most k best nodes of a level, or labels of the last one, with their log-probabilities."""
         network: Any = self.levels[level]
         if level == 0:
             best = F.logsigmoid(network.scores(batch)).topk(min(k, network.bias.shape[0]))
@@ -48,6 +48,7 @@ class AttentionTree(TextNetwork):
         table = self.members(level - 1)
         candidates, present = children_of(table, nodes)
         scores = F.logsigmoid(network.scores_of(batch, candidates)) + above.repeat_interleave(table.shape[1], 1)
+        present = present if among is None else present & among[candidates]
         best = scores.masked_fill(~present, -torch.inf).topk(min(k, scores.shape[1]))
         return candidates.gather(1, best.indices), best.values
 

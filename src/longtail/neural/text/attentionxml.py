@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -19,100 +19,82 @@ from longtail.core.state import State
 from longtail.errors import ParameterError
 from longtail.neural.device_csr import DeviceCsr
 from longtail.neural.placement import place, seeded, torch_threads
-from longtail.neural.plan import TrainingPlan
 from longtail.neural.snapshot import from_array, to_array
 from longtail.neural.text.attention_tree import AttentionTree, LevelTraining
 from longtail.neural.text.attentionxml_network import AttentionNetwork
 from longtail.neural.text.clusters import label_clusters, points_of_clusters, token_features
 from longtail.neural.text.label_head import log_odds
-from longtail.neural.text.model import TextModel
+from longtail.neural.text.model import TextModel, TrainingTexts
 from longtail.neural.text.network import TextNetwork, TextTraining, best_labels
 from longtail.neural.text.tokens import Tokens
 from longtail.neural.text.vocabulary import WordTokeniser, word_vectors
 from longtail.neural.trainer import Validate, train
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AttentionXML(TextModel):
     """Word vectors, a bidirectional LSTM, and for every label an attention of its own (You et al., NeurIPS 2019).
 
-    vectors: a file of pretrained word vectors (GloVe's text format, .gz, or .npz with `words` and `vectors`); None
-    begins with random ones of width `word_width`. vocabulary: words to know at most, the most frequent of the training
-    texts; others are left out. length: words of a text that are read.
-    hidden: of the LSTM, in each direction. widths: of the layers above the attention, which all labels share.
-    word_dropout, dropout: of the word vectors, and of the LSTM's states.
-    clusters_above, cluster_size, beam: with more labels than this a label tree is built, `cluster_size` labels or nodes
-    below each node, until its top has at most `clusters_above` nodes. Each level has a network of its own, trained
-    after the one above on the children of the `beam` nodes that this finds best.
-    weighting: None, "pw", "pw-cb", "unbiased" or an object of `longtail.objectives`.
-    average_from: share of the epochs after which the weights are averaged (SWA). The others are those of `XGRank`.
     On a CPU it runs in one thread.
+
+    Parameters
+    ----------
+    vectors : path or None, default None
+        A file of pretrained word vectors (GloVe's text format, .gz, or .npz with `words` and `vectors`); None starts
+        with random ones of width `word_width`.
+    word_width : int, default 100
+        Width of random word vectors.
+    vocabulary : int, default 500,000
+        Words to know at most, the most frequent of the training texts; others are left out.
+    length : int, default 500
+        Words per text that are read.
+    hidden : int, default 256
+        Width of the LSTM, in each direction.
+    widths : tuple of int, default (256,)
+        Widths of the layers above the attention, which all labels share.
+    word_dropout, dropout : float, default 0.2 and 0.5
+        Dropout of the word vectors, and of the LSTM's states.
+    clusters_above, cluster_size, beam : int, default 50,000, 8 and 160
+        With more labels than `clusters_above` a label tree is built, `cluster_size` labels or nodes below each node,
+        until its top has at most `clusters_above` nodes. Each level has a network of its own, trained after the one
+        above on the children of the `beam` nodes that this finds best.
+    weighting : None, str or object, default None
+        None, "pw", "pw-cb", "unbiased" or an object of `longtail.objectives`.
+    average_from : float or None, default 0.5
+        Share of the epochs after which the weights are averaged (SWA).
+    token_cache, quantise
+        As in `XGRank`.
+    held_out, metric, patience
+        Share of the points to hold out, and when to stop by them.
+    epochs, batch_size, clip, ...
+        See `longtail.neural.plan.TrainingPlan`.
     """
 
-    loss = "bce"
+    loss: ClassVar[str] = "bce"  # type: ignore[misc]
+    # The steps of an LSTM are too small to be shared between CPU threads, and shared they would give other last digits.
+    n_jobs: ClassVar[int] = 1  # type: ignore[misc]
+    adjustable: ClassVar[tuple[str, ...]] = (*TextModel.adjustable, "beam")
     shaped_by = ("hidden", "widths")
     memory_by = "hidden or clusters_above"
-    # The steps of an LSTM are too small to be shared between CPU threads, and shared they would give other last digits.
-    n_jobs = 1
 
-    def __init__(
-        self,
-        *,
-        vectors: PathLike | None = None,
-        word_width: int = 100,
-        vocabulary: int = 500_000,
-        length: int = 500,
-        hidden: int = 256,
-        widths: tuple[int, ...] = (256,),
-        word_dropout: float = 0.2,
-        dropout: float = 0.5,
-        clusters_above: int = 50_000,
-        cluster_size: int = 8,
-        beam: int = 160,
-        weighting: Any = None,
-        epochs: int = 12,
-        batch_size: int = 64,
-        learning_rate: float = 1e-3,
-        schedule: str = "constant",
-        clip: float | None = 5.0,
-        average_from: float | None = 0.5,
-        validation: float = 0.0,
-        metric: str = "P@1",
-        patience: int = 3,
-        token_cache: PathLike | None = None,
-        quantise: str = "none",
-        device: str = "auto",
-        precision: str = "auto",
-        random_state: int = 0,
-    ) -> None:
-        self.vectors = vectors
-        self.word_width = word_width
-        self.vocabulary = vocabulary
-        self.length = length
-        self.hidden = hidden
-        self.widths = widths
-        self.word_dropout = word_dropout
-        self.dropout = dropout
-        self.clusters_above = clusters_above
-        self.cluster_size = cluster_size
-        self.beam = beam
-        self.weighting = weighting
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.clip = clip
-        self.average_from = average_from
-        self.validation = validation
-        self.metric = metric
-        self.patience = patience
-        self.token_cache = token_cache
-        self.quantise = quantise
-        self.device = device
-        self.precision = precision
-        self.random_state = random_state
+    vectors: PathLike | None = None
+    word_width: int = 100
+    vocabulary: int = 500_000
+    length: int = 500
+    hidden: int = 256
+    widths: tuple[int, ...] = (256,)
+    word_dropout: float = 0.2
+    dropout: float = 0.5
+    clusters_above: int = 50_000
+    cluster_size: int = 8
+    beam: int = 160
+    epochs: int = 12
+    batch_size: int = 64
+    clip: float | None = 5.0
+    average_from: float | None = 0.5
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         for name in ("word_width", "vocabulary", "hidden", "clusters_above", "beam"):
             check_whole(name, getattr(self, name), 1)
         check_whole("cluster_size", self.cluster_size, 2)
@@ -125,88 +107,67 @@ class AttentionXML(TextModel):
         if self.vectors is not None:
             check_path("vectors", self.vectors, "a file or None")
 
-    def _plan(self) -> TrainingPlan:
-        return TrainingPlan(
-            epochs=self.epochs, learning_rate=self.learning_rate, batch_size=self.batch_size, clip=self.clip,
-            schedule=self.schedule, average_from=self.average_from, patience=self.patience,
-            metric=self.metric if self.validation else None, precision=self.precision, device=self.device,
-            seed=self.random_state, n_jobs=self.n_jobs,
-        )  # fmt: skip
-
-    def _new_tokeniser(self, texts: Sequence[str]) -> WordTokeniser:
+    def _new_tokeniser(self, texts: Sequence[str]) -> tuple[WordTokeniser, NDArray[np.float32]]:
         tokeniser = WordTokeniser.learn(texts, size=self.vocabulary, length=int(self.length))
         rng = np.random.default_rng(self.random_state)
         if self.vectors is None:
-            self._table = rng.normal(0, 0.1, (len(tokeniser.words) + 1, self.word_width)).astype(np.float32)
-        else:
-            self._table = word_vectors(self.vectors, tokeniser.words, rng)
-        return tokeniser
+            return tokeniser, rng.normal(0, 0.1, (len(tokeniser.words) + 1, self.word_width)).astype(np.float32)
+        return tokeniser, word_vectors(self.vectors, tokeniser.words, rng)
 
-    def _train(
-        self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device,
-        validate: Validate | None, run: Run,
-    ) -> None:  # fmt: skip
-        if Y.shape[1] <= self.clusters_above:
-            super()._train(tokens, learning, Y, device, validate, run)
+    def _train(self, texts: TrainingTexts, validate: Validate | None, run: Run) -> None:
+        if texts.Y.shape[1] <= self.clusters_above:
+            super()._train(texts, validate, run)
         else:
-            self._train_tree(tokens, learning, Y, device, validate, run)
-        del self._table
+            self._train_tree(texts, validate, run)
 
-    def _train_tree(
-        self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device,
-        validate: Validate | None, run: Run,
-    ) -> None:  # fmt: skip
-        features = token_features(tokens)[learning]
+    def _train_tree(self, texts: TrainingTexts, validate: Validate | None, run: Run) -> None:
+        features, device = token_features(texts.tokens)[texts.rows], texts.device
         tables: list[torch.Tensor] = []
-        labels_of_level = [Y]
+        labels_of_level = [texts.Y]
         while labels_of_level[0].shape[1] > self.clusters_above:
             tables.insert(0, label_clusters(features, labels_of_level[0], self.cluster_size, seed=self.random_state))
             labels_of_level.insert(0, points_of_clusters(labels_of_level[0], tables[0]))
-        texts = tokens.subset(learning)
+        read = texts.tokens.subset(texts.rows)
         levels: list[AttentionNetwork] = []
         for level, targets in enumerate(labels_of_level):
             with seeded(self.random_state + level), torch_threads(self.n_jobs):
-                network = self._new_network(tokens, learning, targets, device)
-            noted = DeviceCsr(targets, device)
-            training: nn.Module = TextTraining(network, noted)
+                network = self._new_network(replace(texts, Y=targets))
+            observed = DeviceCsr(targets, device)
+            training: nn.Module = TextTraining(network, observed)
             if level > 0:
                 assert network.objective is not None
-                nodes = self._candidates(texts, labels_of_level[level - 1]).to(device)
-                training = LevelTraining(network, tables[level - 1].to(device), nodes, noted, network.objective)
+                nodes = self._candidates(read, labels_of_level[level - 1]).to(device)
+                training = LevelTraining(network, tables[level - 1].to(device), nodes, observed, network.objective)
             levels.append(network)
             self.network_ = AttentionTree(levels, tables[:level], self.beam).to(device)
-            own = run.part(f"level {level}")  # what is finished of a level is kept apart from the others
-            if own.checkpoint:
-                own.checkpoint.open(self._job() | {"level": level})
-            last = level == len(tables)
+            last, plan = level == len(tables), self.plan()
             self.history_ = train(
-                training, self._batches(tokens, learning), self._plan() if last else replace(self._plan(), metric=None),
-                validate=validate if last else None, run=own,
+                training, self._batches(texts), plan if last else replace(plan, metric=None),
+                validate=validate if last else None, run=run, part=f"level-{level}",
             )  # fmt: skip
         self.network_.eval()  # the trainer was handed its levels only
 
-    def _candidates(self, texts: Tokens, noted: sparse.csr_matrix) -> torch.Tensor:
-        """(points, beam) nodes whose children a point is trained on: its noted ones, then the best others."""
+    def _candidates(self, texts: Tokens, observed: sparse.csr_matrix) -> torch.Tensor:
+        """Return (points, beam) nodes whose children a point is trained on: its observed ones, then the best others."""
         placement = place(self.device, self.precision)
-        k = min(self.beam, noted.shape[1])
+        k = min(self.beam, observed.shape[1])
         with torch_threads(self.n_jobs):
             best = best_labels(
                 self.network_, texts, k, pad=self.tokeniser_.pad, batch_size=self.batch_size, placement=placement
             ).labels
         chosen = np.full((len(texts), k), -1, np.int64)
         for row, found in enumerate(best):
-            own = noted.indices[noted.indptr[row] : noted.indptr[row + 1]]
+            own = observed.indices[observed.indptr[row] : observed.indptr[row + 1]]
             others = found[(found >= 0) & ~np.isin(found, own)]
             kept = np.concatenate([own, others])[:k]
             chosen[row, : kept.size] = kept
         return torch.from_numpy(chosen)
 
-    def _new_network(
-        self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device
-    ) -> AttentionNetwork:
+    def _new_network(self, texts: TrainingTexts) -> AttentionNetwork:
+        Y = texts.Y
         prior = log_odds(np.bincount(Y.indices, minlength=Y.shape[1]), Y.shape[0])
-        network = self._made(torch.from_numpy(self._table), prior)
-        network.objective = self._objective(Y, device)
+        network = self._made(torch.from_numpy(texts.source), prior)
+        network.objective = self._objective(Y, texts.device)
         return network
 
     def _made(self, vectors: torch.Tensor, prior: torch.Tensor) -> AttentionNetwork:
@@ -221,7 +182,7 @@ class AttentionXML(TextModel):
     def _predicting(self, device: torch.device) -> TextNetwork:
         network = super()._predicting(device)
         if isinstance(network, AttentionTree):
-            network.beam = self.beam  # may be set anew after training
+            network.beam = self.beam  # may be changed after fit
         return network
 
     def _network_state(self) -> State:

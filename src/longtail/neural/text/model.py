@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core import codec, registry
-from longtail.core.estimator import Estimator
+from longtail.core.estimator import Prepared
+from longtail.core.explanation import Explanation, TokenWeight
 from longtail.core.inputs import PathLike, check_path
-from longtail.core.parameters import check_choice, check_share, check_whole
+from longtail.core.parameters import check_choice, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
-from longtail.core.threads import thread_count
 from longtail.errors import DataError, ParameterError, TrainingError, first_line
 from longtail.neural import held_out, losses
 from longtail.neural.batches import to_device
 from longtail.neural.device_csr import DeviceCsr
+from longtail.neural.estimator import NetworkEstimator
 from longtail.neural.losses import LabelWeights
 from longtail.neural.placement import place, place_to_predict, seeded, torch_threads
-from longtail.neural.plan import TrainingPlan
 from longtail.neural.shape import check_shape
 from longtail.neural.text.batches import LengthBuckets, padded_batch
 from longtail.neural.text.network import Objective, ScoringNetwork, TextNetwork, TextTraining, best_labels
@@ -37,8 +38,6 @@ from longtail.neural.text.tokens import Tokens
 from longtail.neural.trainer import History, Validate, is_out_of_memory, train
 from longtail.objectives import resolve_weighting
 
-# Parameters that may differ when an unfinished training goes on: where it runs, and what helps after a bad step.
-_FREE = ("n_jobs", "device", "precision", "learning_rate", "clip", "token_cache", "quantise", "compile")
 _BATCHES_AHEAD = 4  # a prediction keeps no gradients, so its batches may be this much larger
 QUANTISATIONS = ("none", "int8")
 
@@ -56,91 +55,90 @@ class Tokeniser(Protocol):
     def state(self) -> State: ...
 
 
-@dataclass(frozen=True)
-class TokenWeight:
-    """How much one token, `text[start:end]`, spoke for a label; weights of a text add up to 1 in absolute value."""
+@dataclass(frozen=True, eq=False)
+class PreparedTexts(Prepared):
+    """The training points, and the texts of the labels where these take part."""
 
-    token: str
-    start: int
-    end: int
-    weight: float
+    label_texts: list[str] | None
 
-
-@dataclass(frozen=True)
-class Explanation:
-    """What a model looked at: the label's score and the weights of the text's tokens, in their order."""
-
-    label: int
-    score: float
-    tokens: list[TokenWeight]
+    def job(self) -> dict[str, Any]:
+        return {"label_texts": hashlib.sha256(json.dumps(self.label_texts).encode()).hexdigest()}
 
 
-class TextModel(Estimator):
+@dataclass(frozen=True, eq=False)
+class TrainingTexts:
+    """What a text network is made from and trained on.
+
+    `rows`: the points of `tokens` that are trained on; `Y`: their labels. `source`: what the network starts from, a
+    pretrained encoder or a table of word vectors. `label_texts`: texts of the labels, for a model that reads them.
+    """
+
+    tokens: Tokens
+    rows: NDArray[np.intp]
+    Y: sparse.csr_matrix
+    source: Any
+    device: torch.device
+    label_texts: list[str] | None = None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TextModel(NetworkEstimator):
     """Base of the models that read texts. A subclass makes the tokeniser and the network, and writes them down."""
 
     input_kind = "text"
-    shaped_by: tuple[str, ...]  # parameters that say of which shape the network is
-    memory_by: str  # parameters that say how much memory a label takes, in words
+    adjustable: ClassVar[tuple[str, ...]] = ("length", "quantise")
+    free_on_resume: ClassVar[tuple[str, ...]] = (*NetworkEstimator.free_on_resume, "token_cache", "quantise")
+    not_saved = ("token_cache",)
+    shaped_by: ClassVar[tuple[str, ...]]  # parameters that say of which shape the network is
+    memory_by: ClassVar[str]  # parameters that say how much memory a label takes, in words
 
-    length: int
-    loss: str
-    weighting: Any
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    validation: float
-    metric: str
-    patience: int
-    token_cache: PathLike | None
-    quantise: str
-    device: str
-    precision: str
-    n_jobs: int
-    random_state: int
-    tokeniser_: Any
-    network_: TextNetwork
+    length: int = 512
+    loss: str = "bce"
+    weighting: Any = None
+    token_cache: PathLike | None = None
+    quantise: str = "none"
 
     # --- what a subclass says -----------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _plan(self) -> TrainingPlan: ...
+    def _new_tokeniser(self, texts: Sequence[str]) -> tuple[Any, Any]:
+        """Return the tokeniser of these texts, and what the network starts from (`TrainingTexts.source`)."""
 
     @abstractmethod
-    def _new_tokeniser(self, texts: Sequence[str]) -> Tokeniser: ...
+    def _new_network(self, texts: TrainingTexts) -> ScoringNetwork:
+        """Return the network for these texts and labels; whatever is random in it is seeded."""
 
-    @abstractmethod
-    def _new_network(
-        self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device
-    ) -> ScoringNetwork:
-        """For the training points `learning` of these texts, with labels Y; whatever is random in it is seeded."""
-
-    def _check_parameters(self) -> None:
-        self._plan().check()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_whole("length", self.length, 3)
         check_choice("quantise", self.quantise, QUANTISATIONS)
-        check_share("validation", self.validation)
         self._cache()
-        if self.validation:
-            held_out.metric_scorer(self.metric)
-        thread_count(self.n_jobs)
         if not resolve_weighting(self.weighting).bounded and self.loss != "bce":
             raise ParameterError(f"weighting={self.weighting!r} needs a loss that decomposes over labels: loss='bce'")
 
     # --- training -----------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Sequence[str], Y: sparse.csr_matrix, run: Run) -> None:
+    def _prepare(self, X: Sequence[str], Y: sparse.csr_matrix, **more: Any) -> PreparedTexts:
+        super()._prepare(X, Y, **more)
+        return PreparedTexts(X, Y, self._texts_of_labels())
+
+    def _texts_of_labels(self) -> list[str] | None:
+        """Return the texts of the labels, for a model that reads them."""
+        return None
+
+    def _fit(self, prepared: Prepared, run: Run) -> None:
+        X, Y = prepared.X, prepared.Y
         placement = place(self.device, self.precision)
         losses.warn_where_unbounded(self.weighting)
-        if run.checkpoint:
-            run.checkpoint.open(self._job())
         self._quantised: TextNetwork | None = None
-        self.tokeniser_ = self._new_tokeniser(X)
+        self.tokeniser_, source = self._new_tokeniser(X)
         tokens = self.tokeniser_.tokens(X, cache=self._cache())
-        learning, tested = held_out.split(len(tokens), self.validation, self.random_state)
+        learning, tested = held_out.split(len(tokens), self.held_out, self.random_state)
         validate = self._validation(X, Y, tested) if tested.size else None
-        self._fitting = True
+        assert isinstance(prepared, PreparedTexts)
+        texts = TrainingTexts(tokens, learning, Y[learning], source, placement.device, prepared.label_texts)
         try:
-            self._train(tokens, learning, Y[learning], placement.device, validate, run)
+            self._train(texts, validate, run)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -148,45 +146,35 @@ class TextModel(Estimator):
                 f"the network for {Y.shape[1]} labels does not fit into memory ({first_line(error)}); "
                 f"leave rare labels out, set a smaller {self.memory_by}, or train where there is more memory"
             ) from error
-        finally:
-            self._fitting = False
 
-    def _train(
-        self, tokens: Tokens, learning: NDArray[np.intp], Y: sparse.csr_matrix, device: torch.device,
-        validate: Validate | None, run: Run,
-    ) -> None:  # fmt: skip
-        """Train on the points `learning` of these texts, whose labels are Y."""
+    def _train(self, texts: TrainingTexts, validate: Validate | None, run: Run) -> None:
         with seeded(self.random_state), torch_threads(self.n_jobs):
-            network = self._new_network(tokens, learning, Y, device)
-        self.network_ = network
-        training = TextTraining(network, DeviceCsr(Y, device))
-        with self._training(network, device):
-            self.history_: History = train(
-                training, self._batches(tokens, learning), self._plan(), validate=validate, run=run
-            )
+            network = self._new_network(texts)
+        self.network_: TextNetwork = network
+        training = TextTraining(network, DeviceCsr(texts.Y, texts.device))
+        with self._training(network, texts.device):
+            self.history_: History = train(training, self._batches(texts), self.plan(), validate=validate, run=run)
 
     def _training(self, network: Any, device: torch.device) -> contextlib.AbstractContextManager[None]:
         """What holds of a network only while it is trained."""
         return contextlib.nullcontext()
 
-    def _batches(self, tokens: Tokens, learning: NDArray[np.intp]) -> LengthBuckets:
-        return LengthBuckets(tokens, learning, self.batch_size, pad=self.tokeniser_.pad, seed=self.random_state)
+    def _batches(self, texts: TrainingTexts) -> LengthBuckets:
+        pad = self.tokeniser_.pad
+        return LengthBuckets(texts.tokens, texts.rows, self.batch_size, pad=pad, seed=self.random_state)
 
     def _objective(self, Y: sparse.csr_matrix, device: torch.device) -> Objective:
         counts = np.bincount(Y.indices, minlength=Y.shape[1])
         return Objective(losses.LOSSES[self.loss], LabelWeights(self.weighting, counts, Y.shape[0], device))
 
     def _validation(self, X: Sequence[str], Y: sparse.csr_matrix, tested: NDArray[np.intp]) -> Validate:
-        score = held_out.metric_scorer(self.metric)
+        score = self._metric_scorer()
         texts, labels = [X[i] for i in tested], Y[tested]
-        return lambda module: {self.metric: 100 * score(self, texts, labels)}
+        # The network as it is: an 8-bit copy would be that of an earlier epoch.
+        return lambda module: {str(self.metric): 100 * score(self.adjusted(quantise="none"), texts, labels)}
 
     def _cache(self) -> Path | None:
         return None if self.token_cache is None else check_path("token_cache", self.token_cache, "a folder or None")
-
-    def _job(self) -> dict[str, Any]:
-        parameters = {k: codec.encode(v) for k, v in self.get_params(deep=False).items() if k not in _FREE}
-        return {"model": registry.name_of(type(self)), "parameters": parameters, "data": self.fingerprint_}
 
     # --- prediction ---------------------------------------------------------------------------------------------------
 
@@ -197,7 +185,7 @@ class TextModel(Estimator):
             network = self._predicting(placement.device)
             return best_labels(
                 network, tokens, k, pad=self.tokeniser_.pad, batch_size=_BATCHES_AHEAD * self.batch_size,
-                placement=placement,
+                placement=placement, among=self.label_counts_ > 0,
             )  # fmt: skip
 
     def _reader(self) -> Tokeniser:
@@ -207,23 +195,22 @@ class TextModel(Estimator):
         return found
 
     def _predicting(self, device: torch.device) -> TextNetwork:
-        # While it is trained, a network is validated as it is: an 8-bit copy would be that of an earlier epoch.
-        if self.quantise == "none" or getattr(self, "_fitting", False):
+        if self.quantise == "none":
             return self.network_.to(device)
         if device.type != "cpu":
             raise ParameterError("quantise='int8' is for prediction on a CPU; set device='cpu', or quantise='none'")
-        if getattr(self, "_quantised", None) is None:
+        if self._quantised is None:
             self._quantised = quantised(self.network_.to(device))
-        assert self._quantised is not None
         return self._quantised
 
-    def explain(self, text: str, label: int | str) -> Explanation:
-        """How much each token of the text spoke for a label (its id, or its name where the model has names)."""
-        self._check_fitted()
-        self._check_parameters()
+    def explain(self, point: str, label: int | str) -> Explanation:
+        """Return how much each token of a text spoke for a label (its id, or its name where the model has names)."""
+        self.check_fitted()
+        self.check_parameters()
+        text = point
         if not isinstance(text, str):
             raise DataError(f"explain takes one text, not {type(text).__name__}")
-        number = self._label_number(label)
+        number = self.label_id(label)
         ids, spans = self._reader().pieces(text)
         placement = place_to_predict(self.device, "float32")
         tokens = Tokens.of([ids])
@@ -235,18 +222,6 @@ class TextModel(Estimator):
         total = sum(abs(value) for _, value in shown) or 1.0
         found = [TokenWeight(text[a:b], a, b, float(value / total)) for (a, b), value in shown]
         return Explanation(number, score, found)
-
-    def _label_number(self, label: int | str) -> int:
-        if isinstance(label, str):
-            if self.label_names_ is None:
-                raise ParameterError(f"the model has no label names; give the id of {label!r}")
-            if label not in self.label_names_:
-                raise ParameterError(registry.unknown("label", label, self.label_names_))
-            return self.label_names_.index(label)
-        check_whole("label", label, 0)
-        if label >= self.n_labels_:
-            raise ParameterError(f"label is {label}, but the model has {self.n_labels_} labels")
-        return int(label)
 
     # --- how it is kept -----------------------------------------------------------------------------------------------
 
@@ -260,7 +235,6 @@ class TextModel(Estimator):
 
     def _set_state(self, state: State) -> None:
         self._quantised = None
-        self.token_cache = None  # a folder of where the model was trained
         self.tokeniser_ = self._tokeniser_from(state.part("tokeniser"))
         self.network_ = self._network_from(state.part("network"))
         self.network_.eval()

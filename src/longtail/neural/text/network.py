@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from longtail.core.predictions import PAD_LABEL, PAD_SCORE, Predictions, empty_top
@@ -40,8 +41,11 @@ class TextNetwork(nn.Module, ABC):
     """A batch is {"tokens" (n, T), "mask" (n, T) if anything is padded, "points" (n,) while training}."""
 
     @abstractmethod
-    def top(self, batch: Batch, k: int) -> tuple[Tensor, Tensor]:
-        """At most k best labels of each point and their scores, (n, k) both; -inf where there is no label."""
+    def top(self, batch: Batch, k: int, among: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return at most k best labels per point and their scores, (n, k) both; -inf where there is no label.
+
+        among: (L,), which labels may be found; None for all.
+        """
 
     @abstractmethod
     def token_weights(self, batch: Batch, label: int) -> tuple[float, Tensor]:
@@ -62,8 +66,9 @@ class ScoringNetwork(TextNetwork):
     def scores(self, batch: Batch) -> Tensor:
         """The scores of all labels, (n, L)."""
 
-    def top(self, batch: Batch, k: int) -> tuple[Tensor, Tensor]:
-        best = self.scores(batch).topk(k)
+    def top(self, batch: Batch, k: int, among: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        scores = self.scores(batch)
+        best = (scores if among is None else scores.masked_fill(~among, -torch.inf)).topk(k)
         return best.indices, best.values
 
 
@@ -86,13 +91,21 @@ class TextTraining(nn.Module):
 
 
 def best_labels(
-    network: TextNetwork, tokens: Tokens, k: int, *, pad: int, batch_size: int, placement: Placement
+    network: TextNetwork,
+    tokens: Tokens,
+    k: int,
+    *,
+    pad: int,
+    batch_size: int,
+    placement: Placement,
+    among: NDArray[np.bool_] | None = None,
 ) -> Predictions:
-    """The k best labels of all texts; batches of similar length, the answers in the order of the texts."""
+    """Return the k best labels per text; batches of similar length, the answers in the order of the texts."""
     labels, scores = empty_top(len(tokens), k)
+    allowed = None if among is None or among.all() else torch.from_numpy(among).to(placement.device)
     with torch.inference_mode(), placement.autocast():
         for rows, batch in by_length(tokens, batch_size, pad):
-            found, values = network.top(to_device(batch, placement.device), k)
+            found, values = network.top(to_device(batch, placement.device), k, allowed)
             width = found.shape[1]
             labels[rows, :width] = found.cpu().numpy()
             scores[rows, :width] = values.float().cpu().numpy()

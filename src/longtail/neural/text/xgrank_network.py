@@ -89,13 +89,14 @@ class ClusterNetwork(EncoderNetwork):
     def _n_best(self) -> int:
         return min(self.n_retrieved, self.members.shape[0])
 
-    def top(self, batch: Batch, k: int) -> tuple[Tensor, Tensor]:
+    def top(self, batch: Batch, k: int, among: Tensor | None = None) -> tuple[Tensor, Tensor]:
         h, words = self.document(batch), self.encoder.word_vectors
         with torch.autocast(h.device.type, enabled=False):
             retrieved = self.clusters(h, words).topk(self._n_best())
             candidates, present = children_of(self.members, retrieved.indices)
             above = F.logsigmoid(retrieved.values).repeat_interleave(self.members.shape[1], 1)
             scores = F.logsigmoid(self.head(h, words, candidates)) + above
+        present = present if among is None else present & among[candidates]
         best = scores.masked_fill(~present, -torch.inf).topk(min(k, scores.shape[1]))
         return candidates.gather(1, best.indices), best.values
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core import codec, registry
-from longtail.core.estimator import Estimator
+from longtail.core.estimator import Estimator, Prepared
 from longtail.core.parameters import check_at_least_zero, check_choice, check_positive, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.progress import reported
@@ -28,6 +28,7 @@ _LARGEST = 1e10  # of C, bias, gamma and inverse propensities: their products wi
 _TAILS: dict[str, type[Centres] | type[Classifiers]] = {"means": Centres, "linear": Classifiers}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FastXML(Estimator):
     """Trees over points whose nodes optimise nDCG (Prabhu and Varma, KDD 2014).
 
@@ -44,26 +45,15 @@ class FastXML(Estimator):
     it.
     """
 
-    def __init__(
-        self,
-        *,
-        n_trees: int = 50,
-        max_leaf: int = 10,
-        labels_per_leaf: int = 100,
-        C: float = 2.0,
-        bias: float = 1.0,
-        n_jobs: int = -1,
-        random_state: int = 0,
-    ) -> None:
-        self.n_trees = n_trees
-        self.max_leaf = max_leaf
-        self.labels_per_leaf = labels_per_leaf
-        self.C = C
-        self.bias = bias
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_trees: int = 50
+    max_leaf: int = 10
+    labels_per_leaf: int = 100
+    C: float = 2.0
+    bias: float = 1.0
+    n_jobs: int = -1
+    random_state: int = 0
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         for name in ("n_trees", "max_leaf", "labels_per_leaf"):
             check_whole(name, getattr(self, name), 1)
         check_whole("random_state", self.random_state, 0)
@@ -75,12 +65,11 @@ class FastXML(Estimator):
     def _label_weights(self) -> NDArray[np.float64]:
         return np.ones(self.n_labels_)
 
-    def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
+    def _fit(self, prepared: Prepared, run: Run) -> None:
         options = GrowOptions(self.max_leaf, self.labels_per_leaf, self.C, self.bias)
-        grower = Grower(X, Y, options, label_weights=self._label_weights(), seed=self.random_state)
+        weights = self._label_weights()
+        grower = Grower(prepared.X, prepared.Y, options, label_weights=weights, seed=self.random_state)
         checkpoint = run.checkpoint
-        if checkpoint:
-            checkpoint.open(self._job())
 
         def work(number: int) -> Forest:
             name = f"tree-{number:04d}"
@@ -102,11 +91,6 @@ class FastXML(Estimator):
                 advance()
         self.forest_ = Forest.joined(trees)
 
-    def _job(self) -> dict[str, Any]:
-        """What a checkpoint must agree on; threads may differ."""
-        parameters = {k: codec.encode(v) for k, v in self.get_params(deep=False).items() if k != "n_jobs"}
-        return {"model": registry.name_of(type(self)), "parameters": parameters, "data": self.fingerprint_}
-
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
         return top_of_forest(X, self.forest_, k, n_jobs=self.n_jobs)
 
@@ -119,6 +103,7 @@ class FastXML(Estimator):
         self.forest_ = Forest.from_state(state.part("forest"))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PfastXML(FastXML):
     """FastXML whose nodes optimise propensity-scored nDCG (Jain et al., KDD 2016, section 6): a label counts 1/p_l.
 
@@ -129,23 +114,7 @@ class PfastXML(FastXML):
     (this is FastXML). Other parameters: see FastXML.
     """
 
-    def __init__(
-        self,
-        *,
-        n_trees: int = 50,
-        max_leaf: int = 10,
-        labels_per_leaf: int = 100,
-        C: float = 2.0,
-        bias: float = 1.0,
-        propensity: Propensities = PropensityModel(),  # noqa: B008 (frozen)
-        n_jobs: int = -1,
-        random_state: int = 0,
-    ) -> None:
-        super().__init__(
-            n_trees=n_trees, max_leaf=max_leaf, labels_per_leaf=labels_per_leaf, C=C, bias=bias, n_jobs=n_jobs,
-            random_state=random_state,
-        )  # fmt: skip
-        self.propensity = propensity
+    propensity: Propensities = PropensityModel()  # noqa: RUF009 (frozen)
 
     def _label_weights(self) -> NDArray[np.float64]:
         propensities = propensities_from(self.propensity, self.label_counts_, self.n_points_)
@@ -157,6 +126,7 @@ class PfastXML(FastXML):
         return np.asarray(1 / propensities)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PfastreXML(PfastXML):
     """PfastXML whose proposals are ranked anew with tail classifiers (Jain et al., KDD 2016, section 6).
 
@@ -173,40 +143,22 @@ class PfastreXML(PfastXML):
     None, "pw", "pw-cb" or an object of `longtail.objectives`. Other parameters: see PfastXML.
     """
 
-    def __init__(
-        self,
-        *,
-        n_trees: int = 50,
-        max_leaf: int = 10,
-        labels_per_leaf: int = 100,
-        C: float = 2.0,
-        bias: float = 1.0,
-        propensity: Propensities = PropensityModel(),  # noqa: B008 (frozen)
-        alpha: float = 0.8,
-        gamma: float = 30.0,
-        tail: str = "means",
-        weighting: Any = None,
-        n_jobs: int = -1,
-        random_state: int = 0,
-    ) -> None:
-        super().__init__(
-            n_trees=n_trees, max_leaf=max_leaf, labels_per_leaf=labels_per_leaf, C=C, bias=bias,
-            propensity=propensity, n_jobs=n_jobs, random_state=random_state,
-        )  # fmt: skip
-        self.alpha = alpha
-        self.gamma = gamma
-        self.tail = tail
-        self.weighting = weighting
+    adjustable = free_on_resume = ("alpha", "gamma")
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    alpha: float = 0.8
+    gamma: float = 30.0
+    tail: str = "means"
+    weighting: Any = None
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_at_least_zero(alpha=self.alpha, gamma=self.gamma)
         _check_not_too_large(gamma=self.gamma)
         check_choice("tail", self.tail, tuple(_TAILS))
         if self.alpha > 1:
             raise ParameterError(f"alpha is {self.alpha!r}, but must be a number from 0 to 1")
         if self.tail == "linear":
-            self._learner()._check_parameters()
+            self._learner().check_parameters()
         elif self.weighting is not None:
             raise ParameterError(
                 f"weighting is {self.weighting!r}, but tail={self.tail!r} trains no loss; set tail='linear'"
@@ -215,15 +167,15 @@ class PfastreXML(PfastXML):
     def _learner(self) -> DiSMEC:
         return Classifiers.learner(self.weighting, n_jobs=self.n_jobs, random_state=self.random_state)
 
-    def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
-        super()._fit(X, Y, run)
+    def _fit(self, prepared: Prepared, run: Run) -> None:
+        super()._fit(prepared, run)
+        X, Y = prepared.X, prepared.Y
         if self.tail == "linear":
             self.tail_: Centres | Classifiers = Classifiers.of(self._learner().fit(X, Y, run=run.part("tail")))
         else:
             self.tail_ = Centres.of(X, Y)
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
-        self._check_parameters()  # alpha and gamma may have been changed since `fit`
         return top_of_forest(
             X, self.forest_, k, tail=self.tail_, alpha=self.alpha, gamma=self.gamma, n_jobs=self.n_jobs
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core import codec
-from longtail.core.estimator import Estimator
+from longtail.core.estimator import Estimator, Prepared
 from longtail.core.fingerprint import data_fingerprint
 from longtail.core.inputs import check_labels
 from longtail.core.parameters import check_at_least_zero, check_choice, check_positive, check_whole
@@ -34,6 +34,7 @@ from longtail.trees.label.weights import TreeModel
 Plan = Callable[[int], LabelTree]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LabelTreeModel(Estimator):
     """What Parabel and Bonsai share: trees of labels with a linear classifier for every child of every node.
 
@@ -42,21 +43,24 @@ class LabelTreeModel(Estimator):
     row may end in padding. Labels without training points are in no tree.
     """
 
-    n_trees: int
-    max_leaf: int
-    hierarchy: Any
-    weighting: Any
-    C: float
-    bias: float
-    tol: float
-    max_passes: int
-    prune: float
-    beam: int | None
-    n_jobs: int
-    random_state: int
+    adjustable = free_on_resume = ("beam",)
 
-    trees_: list[TreeModel]
-    n_trained_: int  # trees ever trained: the next one takes this as its number, also after others were removed
+    n_trees: int = 3
+    max_leaf: int = 100
+    hierarchy: Any = None
+    weighting: Any = None
+    C: float = 1.0
+    bias: float = 0.2
+    tol: float = 0.1
+    max_passes: int = 20
+    prune: float = 0.1
+    beam: int | None = 10
+    n_jobs: int = -1
+    random_state: int = 0
+
+    trees_: list[TreeModel] = field(init=False)
+    # Trees ever trained: the next one takes this as its number, also after others were removed.
+    n_trained_: int = field(init=False)
 
     @abstractmethod
     def _split(self, rows: sparse.csr_matrix) -> Split:
@@ -70,18 +74,18 @@ class LabelTreeModel(Estimator):
 
     def add_tree(self, X: Any, Y: Any, *, run: Run | None = None) -> Self:
         """Train one more tree, on the data of `fit` or on newer data with the same features and labels."""
-        self._check_fitted()
-        self._check_parameters()
+        self.check_fitted()
+        self.check_parameters()
         X = self._check_X(X, fitted=True)
         Y = check_labels(Y, n_points=X.shape[0], n_labels=self.n_labels_)
         run = run or Run()
-        self._open_checkpoint(run, data_fingerprint(X, Y))
+        self._open_job(run, data_fingerprint(X, Y), first=self.n_trained_)
         self._train_trees(X, Y, run, 1)
         return self
 
     def remove_tree(self, i: int) -> Self:
         """Drop tree number i (0 is the first); the last one stays."""
-        self._check_fitted()
+        self.check_fitted()
         if isinstance(i, bool) or not isinstance(i, (int, np.integer)) or not 0 <= i < len(self.trees_):
             raise ParameterError(f"there is no tree {i!r}; trees are numbered from 0 to {len(self.trees_) - 1}")
         if len(self.trees_) == 1:
@@ -89,7 +93,7 @@ class LabelTreeModel(Estimator):
         self.trees_ = [tree for j, tree in enumerate(self.trees_) if j != i]
         return self
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         check_positive(C=self.C, tol=self.tol)
         check_at_least_zero(bias=self.bias, prune=self.prune)
         for name in ("n_trees", "max_leaf", "max_passes"):
@@ -106,16 +110,9 @@ class LabelTreeModel(Estimator):
                 f"{type(self).__name__} cannot train with weighting={self.weighting!r}: {weighting.why_unbounded}"
             )
 
-    def _fit(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
-        self._open_checkpoint(run, self.fingerprint_)
+    def _fit(self, prepared: Prepared, run: Run) -> None:
         self.trees_, self.n_trained_ = [], 0
-        self._train_trees(X, Y, run, self.n_trees)
-
-    def _open_checkpoint(self, run: Run, data: str) -> None:
-        if run.checkpoint:
-            parameters = {k: codec.encode(v) for k, v in self.get_params(deep=False).items() if k not in _FREE}
-            first = getattr(self, "n_trained_", 0)
-            run.checkpoint.open({"model": type(self).__name__, "parameters": parameters, "data": data, "first": first})
+        self._train_trees(prepared.X, prepared.Y, run, self.n_trees)
 
     def _train_trees(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run, n_trees: int) -> None:
         with_points = np.bincount(Y.indices, minlength=Y.shape[1]) > 0
@@ -182,10 +179,7 @@ class LabelTreeModel(Estimator):
         self.trees_ = [TreeModel(**state.part(f"tree{i}").arrays) for i in range(int(state.values["n_trees"]))]
 
 
-# Parameters that a resumed training may change.
-_FREE = ("n_jobs", "beam")
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class Parabel(LabelTreeModel):
     """Balanced binary label trees (Prabhu et al. 2018).
 
@@ -198,39 +192,11 @@ class Parabel(LabelTreeModel):
     n_jobs: threads, -1 for all cores; the model does not depend on it.
     """
 
-    def __init__(
-        self,
-        *,
-        n_trees: int = 3,
-        max_leaf: int = 100,
-        hierarchy: Any = None,
-        weighting: Any = None,
-        C: float = 1.0,
-        bias: float = 0.2,
-        tol: float = 0.1,
-        max_passes: int = 20,
-        prune: float = 0.1,
-        beam: int | None = 10,
-        n_jobs: int = -1,
-        random_state: int = 0,
-    ) -> None:
-        self.n_trees = n_trees
-        self.max_leaf = max_leaf
-        self.hierarchy = hierarchy
-        self.weighting = weighting
-        self.C = C
-        self.bias = bias
-        self.tol = tol
-        self.max_passes = max_passes
-        self.prune = prune
-        self.beam = beam
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
     def _split(self, rows: sparse.csr_matrix) -> Split:
         return lambda labels, rng: two_balanced_clusters(rows, labels, rng)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Bonsai(LabelTreeModel):
     """Wide, shallow label trees from plain k-means (Khandagale, Xiao and Babbar 2020).
 
@@ -242,43 +208,12 @@ class Bonsai(LabelTreeModel):
     The other parameters are those of `Parabel`.
     """
 
-    def __init__(
-        self,
-        *,
-        n_trees: int = 3,
-        n_children: int = 100,
-        max_leaf: int = 100,
-        max_depth: int = 3,
-        representation: str = "pifa",
-        hierarchy: Any = None,
-        weighting: Any = None,
-        C: float = 1.0,
-        bias: float = 0.2,
-        tol: float = 0.1,
-        max_passes: int = 20,
-        prune: float = 0.1,
-        beam: int | None = 10,
-        n_jobs: int = -1,
-        random_state: int = 0,
-    ) -> None:
-        self.n_trees = n_trees
-        self.n_children = n_children
-        self.max_leaf = max_leaf
-        self.max_depth = max_depth
-        self.representation = representation
-        self.hierarchy = hierarchy
-        self.weighting = weighting
-        self.C = C
-        self.bias = bias
-        self.tol = tol
-        self.max_passes = max_passes
-        self.prune = prune
-        self.beam = beam
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_children: int = 100
+    max_depth: int = 3
+    representation: str = "pifa"
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_whole("n_children", self.n_children, 2)
         check_whole("max_depth", self.max_depth, 1)
         check_choice("representation", self.representation, REPRESENTATIONS)

@@ -1,0 +1,26 @@
+"""What a training job is: by it a checkpoint tells its own unfinished work from another's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from longtail.core import codec, registry
+
+
+def job_of(model: BaseEstimator) -> dict[str, Any]:
+    """Return class and parameters of a model, and of models inside, less what may change when a training is resumed."""
+    free = {"n_jobs", *getattr(model, "free_on_resume", ())}
+    kept = {name: value for name, value in codec.parameters(model).items() if name not in free}
+    return {"model": registry.name_of(type(model)), "parameters": _identity(kept)}
+
+
+def _identity(value: Any) -> Any:
+    if isinstance(value, BaseEstimator):
+        return job_of(value)
+    if isinstance(value, (list, tuple)):
+        return [_identity(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _identity(item) for key, item in value.items()}
+    return codec.encode(value)

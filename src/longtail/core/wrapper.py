@@ -1,0 +1,129 @@
+"""Models around models: the one base of every estimator that holds other estimators.
+
+A wrapper says in which parameter its parts lie (`slot`), and fits them into `parts_`. From these two follow its default
+base, what it reads, the options that `predict` hands down, how it is saved, and what `explain` is handed on to.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from sklearn.base import clone
+
+from longtail.core import registry
+from longtail.core.estimator import Estimator
+from longtail.core.explanation import Explanation
+from longtail.core.model import part_state, restored_part
+from longtail.core.state import State
+from longtail.errors import DataError, NotFittedError, ParameterError
+
+DEFAULT_BASE = "dismec"
+
+
+class KindOfParts:
+    """`input_kind` of a wrapper: that of the estimators inside; of the class itself, which has none yet, features."""
+
+    def __get__(self, wrapper: Any, owner: type) -> str:
+        parts = [] if wrapper is None else wrapper.parts
+        return next((part.input_kind for part in parts if isinstance(part, Estimator)), "features")
+
+
+class Wrapper(Estimator):
+    """Base of the estimators that hold others.
+
+    Attributes
+    ----------
+    parts_ : list of Estimator
+        The fitted parts, in the order of `parts`.
+    """
+
+    slot: ClassVar[str] = "base"  # the parameter that holds the part, or the list of parts
+    input_kind = KindOfParts()  # type: ignore[assignment]
+
+    parts_: list[Any]
+
+    @property
+    def parts(self) -> list[Any]:
+        """The unfitted parts, as the parameter holds them; None stands for the default base."""
+        held = getattr(self, self.slot)
+        return list(held) if isinstance(held, (list, tuple)) else [held]
+
+    @property
+    def base_(self) -> Any:
+        """The fitted part of a wrapper that has one."""
+        return self.parts_[0]
+
+    def with_default_parts(self) -> Self:
+        """Put the default base in place where none was given, so that its parameters can be set by name."""
+        if getattr(self, self.slot) is None:
+            self.set_params(**{self.slot: new_part(None)})
+        return self
+
+    def check_parameters(self) -> None:
+        for part in self.parts:
+            if part is not None:
+                check_part(self.slot, part)
+
+    def takes(self, option: str) -> bool:
+        return super().takes(option) or any(part.takes(option) for part in self.parts_)
+
+    def adjusted(self, **options: Any) -> Self:
+        view = super().adjusted(**options)
+        rest = {name: value for name, value in options.items() if name not in self.adjustable}
+        view.parts_ = [
+            part.adjusted(**{name: value for name, value in rest.items() if part.takes(name)}) for part in self.parts_
+        ]
+        return view
+
+    def explain(self, point: Any, label: int | str) -> Explanation:
+        self.check_fitted()
+        if len(self.parts_) > 1:
+            raise ParameterError(
+                f"{type(self).__name__} holds {len(self.parts_)} models, each with reasons of its own; "
+                "ask one of them: model.parts_[0].explain(...)"
+            )
+        explained: Explanation = self.parts_[0].explain(point, self.label_id(label))
+        return explained
+
+    def _new_part(self) -> Estimator:
+        return new_part(self.parts[0])
+
+    def _part_names(self, number: int, n_labels: int) -> list[str] | None:
+        """Return the label names that a part is trained with; a part may know some labels only."""
+        return self.label_names_
+
+    def _get_state(self) -> State:
+        # What was fitted is kept: the parameter may have been changed since.
+        state = State({"n_parts": len(self.parts_)})
+        for i, part in enumerate(self.parts_):
+            state.nest(f"part{i}", part_state(part, self._part_names(i, part.n_labels_)))
+        return state
+
+    def _set_state(self, state: State) -> None:
+        held = [state.part(f"part{i}") for i in range(int(state.values["n_parts"]))]
+        sizes = [part.arrays["label_counts"].shape[0] for part in held]
+        self.parts_ = [restored_part(part, self._part_names(i, sizes[i])) for i, part in enumerate(held)]
+
+
+def new_part(part: Estimator | None) -> Estimator:
+    """Return an unfitted copy of a part; of None, the default base."""
+    new: Estimator = registry.estimator_class(DEFAULT_BASE)() if part is None else clone(part)
+    return new
+
+
+def check_part(name: str, part: Any) -> None:
+    """Raise ParameterError for what is no estimator, or one whose parameters cannot be used: before any work."""
+    if not isinstance(part, Estimator):
+        raise ParameterError(
+            f"{name} is {part!r}, but must be an estimator that gives ranked labels with scores, e.g. longtail.DiSMEC()"
+        )
+    part.check_parameters()
+
+
+def check_fitted_part(part: Any, n_labels: int) -> Estimator:
+    """Return a base that is used as it is: fitted, and with the labels of the data."""
+    if not isinstance(part, Estimator) or not hasattr(part, "n_labels_"):
+        raise NotFittedError(f"prefit is set, but the base {part!r} is not fitted; fit it first, or set prefit=False")
+    if part.n_labels_ != n_labels:
+        raise DataError(f"Y has {n_labels} labels, but the base was fitted with {part.n_labels_}")
+    return part
