@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from longtail.core.inputs import check_features, check_label_names, check_label_strings, check_labels
-from longtail.data.labels import LabelTable
 from longtail.data.texts import Texts
 from longtail.errors import DataError
 
@@ -66,11 +65,6 @@ class Dataset:
         return None if self.X is None else int(self.X.shape[1])
 
     @property
-    def inputs(self) -> Any:
-        """What a model is trained on: X where there is one, else the texts."""
-        return self.texts if self.X is None else self.X
-
-    @property
     def label_counts(self) -> NDArray[np.int64]:
         """The number of points of each label."""
         return np.bincount(self.Y.indices, minlength=self.n_labels).astype(np.int64)
@@ -83,19 +77,6 @@ class Dataset:
             Y=self.Y[chosen],
             X=None if self.X is None else self.X[chosen],
             texts=None if self.texts is None else self.texts.subset(chosen),
-        )
-
-    def with_label_table(self, table: LabelTable) -> Dataset:
-        """The same points with `label_texts` and `label_parents` from a table of labels, matched by label name.
-
-        A label that the table does not name keeps its own name as its text.
-        """
-        if self.label_names is None:
-            raise DataError("a label table is matched by label name, and this dataset has no label names")
-        return replace(
-            self,
-            label_texts=[table.names.get(name, name) for name in self.label_names],
-            label_parents=table.parents,
         )
 
     def __repr__(self) -> str:
