@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from scipy import sparse
 
 from longtail.core import store
+from longtail.core.inputs import PathLike
 from longtail.core.state import State
 from longtail.data.dataset import Dataset
 from longtail.data.texts import Texts
@@ -16,7 +16,7 @@ from longtail.errors import ModelError
 KIND = "dataset"
 
 
-def write_directory(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+def write_directory(dataset: Dataset, path: PathLike, *, overwrite: bool = False) -> None:
     """Write everything a dataset holds to the directory `path`, whole or not at all."""
     state = State({"parts": [], "label_parents": dataset.label_parents})
     for name, matrix in (("Y", dataset.Y), ("X", dataset.X)):
@@ -33,7 +33,7 @@ def write_directory(dataset: Dataset, path: str | os.PathLike[str], *, overwrite
     store.write(path, header, state, overwrite=overwrite)
 
 
-def read_directory(path: str | os.PathLike[str]) -> Dataset:
+def read_directory(path: PathLike) -> Dataset:
     """The dataset in the directory `path`; X, Y and texts stay in the mapped file until they are used."""
     _, state = store.read(path, KIND)
     try:

@@ -15,13 +15,14 @@ from typing import Any, BinaryIO
 
 import zstandard
 
+from longtail.core.inputs import PathLike
 from longtail.errors import DataError, LongtailError, OutputError
 
 COMPRESSIONS = (".gz", ".xz", ".zst")
 _DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zstandard.ZstdError)
 
 
-def suffixes(path: str | os.PathLike[str]) -> tuple[str, str]:
+def suffixes(path: PathLike) -> tuple[str, str]:
     """The suffix that tells the format and the one that tells the compression ("" where there is none)."""
     found = Path(path).suffix.lower()
     if found in COMPRESSIONS:
@@ -30,7 +31,7 @@ def suffixes(path: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 @contextmanager
-def reading(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def reading(path: PathLike) -> Iterator[BinaryIO]:
     """The decompressed bytes of a file; damage, truncation and missing files become a DataError."""
     compression = suffixes(path)[1]
     try:
@@ -83,7 +84,7 @@ class _ZstdStream(io.RawIOBase):
         return size
 
 
-def check_free(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
+def check_free(path: PathLike, *, overwrite: bool) -> Path:
     """The path, if a file may be put there."""
     path = Path(path)
     if not path.parent.is_dir():
@@ -96,7 +97,7 @@ def check_free(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
 
 
 @contextmanager
-def writing(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[BinaryIO]:
+def writing(path: PathLike, *, overwrite: bool) -> Iterator[BinaryIO]:
     """A stream that becomes the file `path`, compressed by its suffix, if the block ends well; else nothing changes."""
     path = check_free(path, overwrite=overwrite)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.errors import DataError, ParameterError, plain_interrupts
@@ -33,7 +34,7 @@ _KNOWN = (
 
 @plain_interrupts()
 def read_dataset(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     label_names: Sequence[str] | None = None,
     n_features: int | None = None,
@@ -64,7 +65,7 @@ def read_dataset(
         raise DataError(error.message, path=path, line=error.line, field=error.field) from error
 
 
-def _format(path: str | os.PathLike[str]) -> str:
+def _format(path: PathLike) -> str:
     suffix, compression = files.suffixes(path)
     known = (*_XC, *_JSONL, _CSV, _TSV, _PARQUET, _NPZ)
     if suffix not in known or (compression and suffix in (_PARQUET, _NPZ)):
@@ -73,7 +74,7 @@ def _format(path: str | os.PathLike[str]) -> str:
 
 
 def _read_matrices(
-    path: str | os.PathLike[str], label_names: Sequence[str] | None, n_features: int | None, n_labels: int | None
+    path: PathLike, label_names: Sequence[str] | None, n_features: int | None, n_labels: int | None
 ) -> Dataset:
     if Path(path).is_dir():
         from longtail.data.directory import read_directory
@@ -91,7 +92,7 @@ def _read_matrices(
 
 
 def _read_texts(
-    path: str | os.PathLike[str],
+    path: PathLike,
     label_names: Sequence[str] | None,
     text_field: str,
     labels_field: str | None,
@@ -157,7 +158,7 @@ def _follow_names(dataset: Dataset, label_names: Sequence[str] | None) -> Datase
     return replace(dataset, Y=Y, label_names=list(position), label_texts=texts)
 
 
-def write_dataset(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+def write_dataset(dataset: Dataset, path: PathLike, *, overwrite: bool = False) -> None:
     """Write a dataset in the format that the name asks for; a name without an ending makes a dataset directory.
 
     The place is replaced only with `overwrite`, and only once the new content is complete. A directory keeps
@@ -192,7 +193,7 @@ def write_dataset(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: 
             write_csv(dataset, path, delimiter="\t" if suffix == _TSV else ",", overwrite=overwrite)
 
 
-def _warn_of_losses(dataset: Dataset, path: str | os.PathLike[str], without: Sequence[str]) -> None:
+def _warn_of_losses(dataset: Dataset, path: PathLike, without: Sequence[str]) -> None:
     shown = {"X": "features", "texts": "texts", "label_names": "label names"}
     lost = [shown[name] for name in without if getattr(dataset, name) is not None]
     if lost:

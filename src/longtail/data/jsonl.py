@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.data.labels import LabelCollector
 from longtail.data.texts import Texts, TextsBuilder
 from longtail.errors import DataError
 
-Path = str | os.PathLike[str]
-
 
 def read_jsonl(
-    path: Path,
+    path: PathLike,
     *,
     label_names: Sequence[str] | None = None,
     text_field: str = "text",
@@ -45,7 +43,7 @@ def read_jsonl(
     return Dataset(Y=Y, texts=Texts(*texts.arrays()), label_names=names)
 
 
-def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_objects(path: PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
     """The line number and the JSON object of each line that is not blank; one line is held at a time."""
     with files.reading(path) as stream:
         for line, content in enumerate(stream, start=1):
@@ -66,14 +64,14 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             yield line, entry
 
 
-def _field(entry: dict[str, Any], field: str, path: Path, line: int) -> Any:
+def _field(entry: dict[str, Any], field: str, path: PathLike, line: int) -> Any:
     if field not in entry:
         found = ", ".join(map(repr, entry)) or "none"
         raise DataError(f"is missing; the fields of this line: {found}", path=path, line=line, field=field)
     return entry[field]
 
 
-def _labels(entry: dict[str, Any], field: str, path: Path, line: int) -> Iterator[str]:
+def _labels(entry: dict[str, Any], field: str, path: PathLike, line: int) -> Iterator[str]:
     labels = _field(entry, field, path, line)
     if not isinstance(labels, list):
         raise DataError(f"must be a list of labels, not {_kind(labels)}", path=path, line=line, field=field)
@@ -96,7 +94,7 @@ def _kind(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
-def write_jsonl(dataset: Dataset, path: Path, *, overwrite: bool = False) -> None:
+def write_jsonl(dataset: Dataset, path: PathLike, *, overwrite: bool = False) -> None:
     """Write texts and labels (by name where there are names); features and labels without points are not written."""
     if dataset.texts is None:
         raise DataError("JSON lines hold texts, and this dataset has only features; write it as .txt, .npz or a folder")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.errors import DataError, ParameterError
 
@@ -61,7 +61,7 @@ class LabelTable:
     parents: dict[str, list[str]] = field(default_factory=dict)
 
 
-def read_label_table(path: str | os.PathLike[str]) -> LabelTable:
+def read_label_table(path: PathLike) -> LabelTable:
     """Labels from JSON (plain or compressed): `{id: name}` or `{id: {"label", "alt_labels", "parents"}}`."""
     with files.reading(path) as stream:
         content = stream.read()
@@ -84,7 +84,7 @@ def read_label_table(path: str | os.PathLike[str]) -> LabelTable:
     return table
 
 
-def _string_list(value: Any, path: str | os.PathLike[str], name: str) -> list[str]:
+def _string_list(value: Any, path: PathLike, name: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise DataError("must be a list of strings", path=path, field=name)
     return value

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 
+from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.errors import DataError, LongtailError, OutputError
 
 
-def labels_path(path: str | os.PathLike[str]) -> Path:
+def labels_path(path: PathLike) -> Path:
     """The file with the labels of the features in `path`."""
     path = Path(path)
     parts = path.name.split(".")
@@ -23,7 +23,7 @@ def labels_path(path: str | os.PathLike[str]) -> Path:
     return path.with_name(".".join("Y" if part == "X" else part for part in parts))
 
 
-def read_npz(path: str | os.PathLike[str]) -> Dataset:
+def read_npz(path: PathLike) -> Dataset:
     beside = labels_path(path)
     if Path(path).is_file() and not beside.is_file():
         raise DataError(f"the labels are expected beside it, in {beside.name}, which is missing", path=path)
@@ -33,7 +33,7 @@ def read_npz(path: str | os.PathLike[str]) -> Dataset:
     return Dataset(Y=Y, X=X)
 
 
-def _load(path: str | os.PathLike[str]) -> sparse.csr_matrix:
+def _load(path: PathLike) -> sparse.csr_matrix:
     with files.reading(path) as stream:
         try:
             # SciPy loads with allow_pickle=False.
@@ -51,7 +51,7 @@ def _load(path: str | os.PathLike[str]) -> sparse.csr_matrix:
             raise DataError(f"is not a SciPy sparse matrix, or is damaged ({error})", path=path) from error
 
 
-def write_npz(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+def write_npz(dataset: Dataset, path: PathLike, *, overwrite: bool = False) -> None:
     """Write features to `path` and labels to its twin; names and texts are not kept.
 
     The labels come first: a crash in between leaves no new features without their labels.

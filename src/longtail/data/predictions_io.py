@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -12,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from longtail.core.inputs import PathLike
 from longtail.core.predictions import PAD_LABEL, PAD_SCORE, Predictions
 from longtail.data import files
 from longtail.data.jsonl import read_objects
 from longtail.errors import DataError, LongtailError, OutputError
 
-Path = str | os.PathLike[str]
 Row = tuple[list[Any], list[float]]
 
 _BEYOND = 2**31 - 1  # label ids are int32
@@ -25,7 +24,7 @@ _KNOWN = "predictions are kept as .npz, .jsonl or .txt (the last two also with .
 
 
 def write_predictions(
-    predictions: Predictions, path: Path, label_names: Sequence[str] | None = None, *, overwrite: bool = False
+    predictions: Predictions, path: PathLike, label_names: Sequence[str] | None = None, *, overwrite: bool = False
 ) -> None:
     """Write predictions in the format that the name asks for; scores read back as the same float32.
 
@@ -55,7 +54,7 @@ def write_predictions(
 
 
 def read_predictions(
-    path: Path, *, label_names: Sequence[str] | None = None, ids_follow_names: bool = True
+    path: PathLike, *, label_names: Sequence[str] | None = None, ids_follow_names: bool = True
 ) -> Predictions:
     """Predictions that `write_predictions` or another program wrote, best label first.
 
@@ -71,14 +70,14 @@ def read_predictions(
     return _read_npz(path) if suffix == ".npz" else _collect(path, _txt_rows(path))
 
 
-def _suffix(path: Path, error: type[LongtailError]) -> str:
+def _suffix(path: PathLike, error: type[LongtailError]) -> str:
     suffix, compression = files.suffixes(path)
     if suffix not in (".npz", ".jsonl", ".txt") or (suffix == ".npz" and compression):
         raise error(f"{path}: the ending {suffix + compression!r} tells no format; {_KNOWN}")
     return suffix
 
 
-def _read_npz(path: Path) -> Predictions:
+def _read_npz(path: PathLike) -> Predictions:
     with files.reading(path) as stream:
         try:
             with np.load(stream, allow_pickle=False) as archive:
@@ -94,7 +93,7 @@ def _read_npz(path: Path) -> Predictions:
     return _checked(labels, scores, lambda row, message: DataError(f"point {row}: {message}", path=path))
 
 
-def _txt_rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _txt_rows(path: PathLike) -> Iterator[tuple[int, Row]]:
     with files.reading(path) as stream:
         for line, content in enumerate(stream, start=1):
             row: Row = ([], [])
@@ -107,14 +106,16 @@ def _txt_rows(path: Path) -> Iterator[tuple[int, Row]]:
             yield line, row
 
 
-def _number(text: bytes, path: Path, line: int) -> float:
+def _number(text: bytes, path: PathLike, line: int) -> float:
     try:
         return float(text)
     except ValueError as error:
         raise DataError(f"{text[:40]!r} is not a number", path=path, line=line) from error
 
 
-def _label_ids(label_names: Sequence[str] | None, path: Path, *, ids_follow_names: bool) -> Callable[[Any], int | None]:
+def _label_ids(
+    label_names: Sequence[str] | None, path: PathLike, *, ids_follow_names: bool
+) -> Callable[[Any], int | None]:
     """From a label as it stands in the file to its id; None for what cannot be one."""
     ids = None if label_names is None else {name: i for i, name in enumerate(label_names)}
     numbers_are_names = ids is not None and all(name.isdecimal() for name in ids)
@@ -130,7 +131,7 @@ def _label_ids(label_names: Sequence[str] | None, path: Path, *, ids_follow_name
     return label_id
 
 
-def _ids_without_order(path: Path) -> DataError:
+def _ids_without_order(path: PathLike) -> DataError:
     return DataError(
         "holds label ids, which follow the order of the training labels; give the training data (--train DATA), or "
         "predictions as .jsonl with names",
@@ -138,7 +139,7 @@ def _ids_without_order(path: Path) -> DataError:
     )
 
 
-def _jsonl_rows(path: Path, label_id: Callable[[Any], int | None]) -> Iterator[tuple[int, Row]]:
+def _jsonl_rows(path: PathLike, label_id: Callable[[Any], int | None]) -> Iterator[tuple[int, Row]]:
     for line, entry in read_objects(path):
         for field in ("labels", "scores"):
             if not isinstance(entry.get(field), list):
@@ -159,7 +160,7 @@ def _jsonl_rows(path: Path, label_id: Callable[[Any], int | None]) -> Iterator[t
         yield line, (ids, numbers)
 
 
-def _collect(path: Path, rows: Iterator[tuple[int, Row]]) -> Predictions:
+def _collect(path: PathLike, rows: Iterator[tuple[int, Row]]) -> Predictions:
     lines, lengths, all_ids, all_scores = array("q"), array("q"), array("q"), array("d")
     for line, (ids, scores) in rows:
         lines.append(line)

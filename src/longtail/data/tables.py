@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.data.jsonl import point_labels
@@ -22,7 +23,6 @@ from longtail.errors import DataError
 
 logger = logging.getLogger(__name__)
 
-Path = str | os.PathLike[str]
 
 SEPARATOR = ";"
 _SEPARATORS = (",", "|", "\t", ";")  # that tables have between labels
@@ -31,7 +31,7 @@ _ROWS = 4096
 
 
 def read_csv(
-    path: Path,
+    path: PathLike,
     *,
     delimiter: str = ",",
     label_names: Sequence[str] | None = None,
@@ -66,7 +66,7 @@ def _open_csv(stream: Any, delimiter: str, columns: list[str] | None = None) -> 
 
 
 def read_parquet(
-    path: Path,
+    path: PathLike,
     *,
     label_names: Sequence[str] | None = None,
     text_field: str = "text",
@@ -83,7 +83,7 @@ def read_parquet(
 
 
 @contextmanager
-def _arrow_errors(path: Path) -> Iterator[None]:
+def _arrow_errors(path: PathLike) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:  # pyarrow checks the cells, but not the names of the columns
@@ -92,7 +92,7 @@ def _arrow_errors(path: Path) -> Iterator[None]:
         raise DataError(f"cannot be read as a table ({str(error).splitlines()[0]})", path=path) from error
 
 
-def _check_columns(path: Path, found: list[str], wanted: list[str]) -> None:
+def _check_columns(path: PathLike, found: list[str], wanted: list[str]) -> None:
     for column in wanted:
         if found.count(column) != 1:
             problem = "is missing" if column not in found else "occurs more than once"
@@ -102,7 +102,7 @@ def _check_columns(path: Path, found: list[str], wanted: list[str]) -> None:
 
 
 def _collect(
-    path: Path, batches: Any, columns: list[str], label_names: Sequence[str] | None, separator: str
+    path: PathLike, batches: Any, columns: list[str], label_names: Sequence[str] | None, separator: str
 ) -> Dataset:
     texts, labels = TextsBuilder(), LabelCollector(label_names)
     row = 0
@@ -126,7 +126,7 @@ def _collect(
     return Dataset(Y=Y, texts=Texts(*texts.arrays()), label_names=found)
 
 
-def _hint_at_separator(path: Path, Y: Any, names: Sequence[str] | None, separator: str) -> None:
+def _hint_at_separator(path: PathLike, Y: Any, names: Sequence[str] | None, separator: str) -> None:
     """Where no cell was split and most labels hold what others put between labels, it is said."""
     if not names or int(Y.getnnz(axis=1).max()) > 1:
         return
@@ -152,7 +152,7 @@ def _split(value: Any, separator: str) -> list[str] | None:
     return [str(item) for item in value]
 
 
-def write_csv(dataset: Dataset, path: Path, *, delimiter: str = ",", overwrite: bool = False) -> None:
+def write_csv(dataset: Dataset, path: PathLike, *, delimiter: str = ",", overwrite: bool = False) -> None:
     """Write the columns `text` and `labels`, every value in quotes, labels with `;` between them."""
     for name in dataset.label_names or ():
         if SEPARATOR in name or name.strip() != name or not name:
@@ -170,7 +170,7 @@ def write_csv(dataset: Dataset, path: Path, *, delimiter: str = ",", overwrite: 
             writer.write_batch(batch)
 
 
-def write_parquet(dataset: Dataset, path: Path, *, overwrite: bool = False) -> None:
+def write_parquet(dataset: Dataset, path: PathLike, *, overwrite: bool = False) -> None:
     """Write the columns `text` and `labels` (a list of strings)."""
     schema = pa.schema([("text", pa.large_string()), ("labels", pa.large_list(pa.large_string()))])
     batches = _batches(dataset, schema, lambda labels: [str(label) for label in labels])

@@ -6,7 +6,6 @@ point without anything. Features may be unsorted in the file; they are sorted wh
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,12 +17,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.inputs import PathLike
 from longtail.core.run import in_threads, thread_count
 from longtail.data import files, xc_kernels
 from longtail.data.dataset import Dataset
 from longtail.errors import DataError
-
-Path = str | os.PathLike[str]
 
 BLOCK_BYTES = 1 << 20
 # Blocks wait in memory for each thread, and beyond this many the disk or the decompression is what one waits for.
@@ -33,7 +31,7 @@ _HEADER = re.compile(rb"(\d+) +(\d+) +(\d+) *\r?\n?")
 _ROUNDS_TO_INFINITY = 2.0**128 - 2.0**103  # half a unit above the largest float32
 
 
-def read_xc(path: Path, *, n_features: int | None = None, n_labels: int | None = None) -> Dataset:
+def read_xc(path: PathLike, *, n_features: int | None = None, n_labels: int | None = None) -> Dataset:
     """The points of an XC file. `n_features`, `n_labels`: the widths to give X and Y, at least those of the file."""
     with files.reading(path) as stream:
         first = stream.readline()
@@ -64,7 +62,7 @@ class _Header:
     n_labels: int
 
 
-def _read_header(first: bytes, path: Path, n_features: int | None, n_labels: int | None) -> _Header:
+def _read_header(first: bytes, path: PathLike, n_features: int | None, n_labels: int | None) -> _Header:
     match = _HEADER.fullmatch(first)
     if match is None:
         return _Header(False, -1, *(_MAX_WIDTH if wanted is None else wanted for wanted in (n_features, n_labels)))
@@ -195,7 +193,7 @@ def _shown(token: bytes) -> str:
 class _Lines:
     """The parsed blocks of a file, and the matrices that they make."""
 
-    def __init__(self, path: Path, header: _Header) -> None:
+    def __init__(self, path: PathLike, header: _Header) -> None:
         self._path, self._header = path, header
         self._blocks: list[_Block] = []
         self._n_lines = 0
@@ -263,7 +261,7 @@ def _canonical_csr(
     return matrix
 
 
-def write_xc(dataset: Dataset, path: Path, *, overwrite: bool = False) -> None:
+def write_xc(dataset: Dataset, path: PathLike, *, overwrite: bool = False) -> None:
     """Write X and Y with a header; values as the shortest decimals that read back as the same float32.
 
     The format has no place for label names, label texts and parents.
