@@ -14,6 +14,7 @@ from scipy import sparse
 from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.data.dataset import Dataset
+from longtail.data.labels import SEPARATOR
 from longtail.errors import DataError, ParameterError, plain_interrupts
 
 logger = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ def read_dataset(
     n_labels: int | None = None,
     text_field: str = "text",
     labels_field: str | None = "labels",
-    separator: str = ";",
+    separator: str = SEPARATOR,
 ) -> Dataset:
     """The dataset at `path`; the format follows from the name.
 

@@ -15,6 +15,8 @@ from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.errors import DataError, ParameterError
 
+SEPARATOR = ";"  # between the labels of a table's cell
+
 
 class LabelCollector:
     """Turns the label names of one point after the other into an indicator matrix.

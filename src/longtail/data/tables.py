@@ -17,14 +17,13 @@ from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.data.jsonl import point_labels
-from longtail.data.labels import LabelCollector
+from longtail.data.labels import SEPARATOR, LabelCollector
 from longtail.data.texts import Texts, TextsBuilder
 from longtail.errors import DataError
 
 logger = logging.getLogger(__name__)
 
 
-SEPARATOR = ";"
 _SEPARATORS = (",", "|", "\t", ";")  # that tables have between labels
 _BLOCK_BYTES = 16 << 20  # a CSV row must fit into a block
 _ROWS = 4096
