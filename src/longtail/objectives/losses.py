@@ -33,20 +33,20 @@ class Loss:
     negative_gradient: Part
 
 
-def _margin_loss(name: str, part: Part, gradient: Part) -> Loss:
+def _of_margin(name: str, part: Part, gradient: Part) -> Loss:
     """A loss of the margin: l+(s) = f(s), l-(s) = f(-s)."""
     return Loss(name, part, lambda s: part(-s), gradient, lambda s: -gradient(-s))
 
 
-SQUARED_HINGE = _margin_loss(
+SQUARED_HINGE = _of_margin(
     "squared-hinge",
     lambda s: np.maximum(1.0 - s, 0.0) ** 2,
     lambda s: -2.0 * np.maximum(1.0 - s, 0.0),
 )
 # At the kink, s = 1, the derivative is taken from the side where the loss is zero.
-HINGE = _margin_loss("hinge", lambda s: np.maximum(1.0 - s, 0.0), lambda s: np.where(s < 1.0, -1.0, 0.0))
+HINGE = _of_margin("hinge", lambda s: np.maximum(1.0 - s, 0.0), lambda s: np.where(s < 1.0, -1.0, 0.0))
 # Binary cross-entropy of the logit s (eq. 17); natural logarithm, without the paper's factor 1/log 2.
-LOGISTIC = _margin_loss("logistic", lambda s: np.logaddexp(0.0, -s), lambda s: -expit(-s))
+LOGISTIC = _of_margin("logistic", lambda s: np.logaddexp(0.0, -s), lambda s: -expit(-s))
 # Targets 1 and 0, as in regression on the indicator matrix.
 SQUARED_ERROR = Loss(
     "squared-error", lambda s: (1.0 - s) ** 2, lambda s: s**2, lambda s: 2.0 * (s - 1.0), lambda s: 2.0 * s
