@@ -69,7 +69,9 @@ def make_longtail(
     `random_state` give the same data.
     """
     n_test_points = max(1, n_points // 3) if n_test_points is None else n_test_points
-    _check_sizes(n_points=n_points, n_features=n_features, n_labels=n_labels, n_test_points=n_test_points)
+    sizes = {"n_points": n_points, "n_features": n_features, "n_labels": n_labels, "n_test_points": n_test_points}
+    for name, size in sizes.items():
+        check_whole(name, size, 1)
     check_whole("random_state", random_state, 0)
     if kind not in ("sparse", "text"):
         raise ParameterError(f"kind is {kind!r}, but must be 'sparse' or 'text'")
@@ -96,12 +98,6 @@ def make_longtail(
         weighting = TfidfTransformer(sublinear_tf=True).fit(X[train])
         sets = [Dataset(observed[part], X=weighting.transform(X[part]), **about) for part in (train, test)]  # type: ignore[arg-type]
     return SyntheticLongtail(sets[0], sets[1], complete[train], complete[test], p)
-
-
-def _check_sizes(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-            raise ParameterError(f"{name} is {size!r}, but must be a whole number, at least 1")
 
 
 class _Tree(NamedTuple):

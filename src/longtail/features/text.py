@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
-from longtail.core.estimator import check_choice
+from longtail.core.estimator import check_choice, check_whole
 from longtail.core.state import State, as_bytes, from_bytes
 from longtail.errors import DataError, NotFittedError, ParameterError
 
@@ -76,8 +76,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform_chunks(self, texts: Iterable[str], chunk: int = CHUNK) -> Iterator[sparse.csr_matrix]:
         """`transform` in blocks of at most `chunk` texts, for texts that do not fit into memory."""
-        if isinstance(chunk, bool) or not isinstance(chunk, (int, np.integer)) or chunk < 1:
-            raise ParameterError(f"chunk is {chunk!r}, but must be a whole number of texts, at least 1")
+        check_whole("chunk", chunk, 1)
         self._check_fitted()
         return self._transformed(texts, int(chunk))
 

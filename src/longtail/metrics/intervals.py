@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from longtail.core.estimator import check_whole
 from longtail.errors import ParameterError
 from longtail.metrics.matches import Floats
 from longtail.metrics.pointwise import Terms
@@ -34,8 +35,7 @@ def bootstrap(
     `metrics`: from `terms`, e.g. `{"PSP@3": terms(matches, "PSP@3")}`; all of the same points.
     """
     _check_level(level)
-    if isinstance(n_resamples, bool) or not isinstance(n_resamples, (int, np.integer)) or n_resamples < 1:
-        raise ParameterError(f"n_resamples is {n_resamples!r}, but must be a whole number greater than 0")
+    check_whole("n_resamples", n_resamples, 1)
     sizes = {t.numerators.size for t in metrics.values()}
     if len(sizes) != 1:
         raise ParameterError("bootstrap needs at least one metric, and all of them over the same points")

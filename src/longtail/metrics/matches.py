@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from longtail.core.estimator import check_whole
 from longtail.core.inputs import check_labels
 from longtail.core.predictions import Predictions
 from longtail.errors import DataError, ParameterError
@@ -178,8 +179,7 @@ def check_predictions(predictions: Any) -> None:
 
 def check_cutoff(k: Any) -> int:
     """k as an int greater than 0."""
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ParameterError(f"k is {k!r}, but must be a whole number greater than 0")
+    check_whole("k", k, 1)
     return int(k)
 
 

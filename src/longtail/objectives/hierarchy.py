@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from longtail.core.estimator import check_whole
 from longtail.core.inputs import check_labels
-from longtail.errors import DataError, ParameterError
+from longtail.errors import DataError
 
 _POINTS_AT_ONCE = 20_000  # bounds the (points x ancestors) product that is in memory at a time
 
@@ -34,8 +35,7 @@ def hierarchy_counts(
     the labels with at least `min_descendants` descendants, the hierarchy's own nodes included; the paper asks for more
     than 4, "for robust estimation".
     """
-    if isinstance(min_descendants, bool) or not isinstance(min_descendants, (int, np.integer)) or min_descendants < 1:
-        raise ParameterError(f"min_descendants is {min_descendants!r}, but must be a whole number, at least 1")
+    check_whole("min_descendants", min_descendants, 1)
     Y = check_labels(Y, n_labels=len(label_names))
     ancestors = _ancestors(label_names, parents)
     descendants = np.bincount(ancestors.indices, minlength=ancestors.shape[1])[: len(label_names)]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 
+from longtail.core.estimator import check_whole
 from longtail.core.registry import unknown
 from longtail.errors import DataError, ParameterError
 
@@ -65,8 +66,7 @@ class PropensityModel:
 
 def check_counts(counts: ArrayLike, n_points: int, *, what: str = "counts") -> Floats:
     """Label counts as float64; an error unless they are finite and lie in 0..n_points."""
-    if isinstance(n_points, bool) or not isinstance(n_points, (int, np.integer)) or n_points < 1:
-        raise ParameterError(f"n_points is {n_points!r}, but must be a whole number of points, at least 1")
+    check_whole("n_points", n_points, 1)
     if hasattr(counts, "tocsr"):
         raise ParameterError(f"{what} must be one number a label; got a matrix, whose column sums these would be")
     n = np.asarray(counts, dtype=np.float64)
@@ -144,8 +144,7 @@ def fit_propensities(
     no training set. Labels are ordered by frequency and cut into bins of `labels_per_bin` (equal height; what remains
     at the end joins the last bin); C follows from A, B and `n_points`.
     """
-    if isinstance(labels_per_bin, bool) or not isinstance(labels_per_bin, (int, np.integer)) or labels_per_bin < 1:
-        raise ParameterError(f"labels_per_bin is {labels_per_bin!r}, but must be a whole number, at least 1")
+    check_whole("labels_per_bin", labels_per_bin, 1)
     n = check_counts(counts, n_points)
     complete = check_counts(complete_counts, n_points, what="complete_counts")
     if n.shape != complete.shape:
