@@ -24,7 +24,7 @@ from longtail.metrics.named import RelativeChange, evaluate, relative_change, sc
 from longtail.metrics.pointwise import Terms
 from longtail.metrics.propensity import ps_ndcg, ps_precision, ps_recall, unbiased_ndcg, unbiased_precision
 from longtail.metrics.ranking import abandonment, ndcg, precision, recall
-from longtail.metrics.scoring import Scorer, scorer
+from longtail.metrics.scorers import Scorer, scorer
 from longtail.metrics.unbiased import (
     KnownCounts,
     KnownRetention,
