@@ -53,7 +53,7 @@ def test_subset_keeps_label_ids():
         ({"X": X * np.nan}, "NaN or infinite"),
     ],
 )
-def test_parts_must_fit_together(parts: dict, message: str):
+def test_parts_must_match(parts: dict, message: str):
     with pytest.raises(DataError, match=message):
         Dataset(Y=Y, **parts)
 

@@ -126,7 +126,7 @@ def test_clone_forgets_what_was_learned() -> None:
         ([], "in 0 texts"),
     ],
 )
-def test_refuses_what_is_no_text(texts: Any, message: str) -> None:
+def test_refuses_what_is_not_a_text(texts: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         TextFeatures().fit(texts)
     with pytest.raises(DataError, match=message):

@@ -1,4 +1,4 @@
-"""A converted dataset: a directory of mapped arrays (see `longtail.core.store`), ready without parsing."""
+"""Dataset directories: memory-mapped arrays (see `longtail.core.store`) that need no parsing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KIND = "dataset"
 
 
 def write_directory(dataset: Dataset, path: PathLike, *, overwrite: bool = False) -> None:
-    """Write everything a dataset holds to the directory `path`, whole or not at all."""
+    """Write the whole dataset to the directory `path`, or nothing if writing fails."""
     state = State({"parts": [], "label_parents": dataset.label_parents})
     for name, matrix in (("Y", dataset.Y), ("X", dataset.X)):
         if matrix is not None:
@@ -34,13 +34,13 @@ def write_directory(dataset: Dataset, path: PathLike, *, overwrite: bool = False
 
 
 def read_directory(path: PathLike) -> Dataset:
-    """The dataset in the directory `path`; X, Y and texts stay in the mapped file until they are used."""
+    """Return the dataset in the directory `path`; X, Y and texts stay in the mapped file until they are used."""
     _, state = store.read(path, KIND)
     try:
         parts = {name: _part(state, name) for name in state.values["parts"]}
         return Dataset(**parts, label_parents=state.values["label_parents"])
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ModelError(f"{path}: the manifest and the arrays do not fit together ({error})") from error
+        raise ModelError(f"{path}: the manifest does not match the arrays ({error})") from error
 
 
 def _part(state: State, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""JSON lines: one object a line with a text and a list of labels; other fields are ignored."""
+"""JSON lines: one object per line with a text and a list of labels; other fields are ignored."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def read_jsonl(
     text_field: str = "text",
     labels_field: str | None = "labels",
 ) -> Dataset:
-    """Texts and labels of a JSON-lines file. Labels are strings or whole numbers; one that occurs twice counts once.
+    """Read texts and labels from JSON lines; parameters as in `read_dataset`.
 
-    labels_field=None reads texts only, for points whose labels are not known.
+    Labels are strings or whole numbers; a label that occurs twice on a line counts once.
     """
     texts, labels = TextsBuilder(), LabelCollector(label_names)
     empty = True
@@ -44,17 +44,17 @@ def read_jsonl(
 
 
 def read_objects(path: PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The line number and the JSON object of each line that is not blank; one line is held at a time."""
+    """Yield line number and JSON object of each line that is not blank, reading one line at a time."""
     with files.reading(path) as stream:
         for line, content in enumerate(stream, start=1):
             if content.isspace():
                 continue
             try:
-                # Windows programs put a byte order mark before the first line.
+                # Windows programs write a byte order mark before the first line.
                 entry = json.loads(content.decode("utf-8-sig" if line == 1 else "utf-8").rstrip())
             except UnicodeDecodeError as error:
                 raise DataError(f"is not UTF-8 ({error.reason} at byte {error.start})", path=path, line=line) from error
-            except json.JSONDecodeError as error:  # its own text counts lines within this line
+            except json.JSONDecodeError as error:  # its own message counts lines within this line
                 said = f"is not a JSON object ({error.msg.removesuffix(' at')} at column {error.colno})"
                 raise DataError(said, path=path, line=line) from error
             except (ValueError, RecursionError) as error:
@@ -67,7 +67,7 @@ def read_objects(path: PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
 def _field(entry: dict[str, Any], field: str, path: PathLike, line: int) -> Any:
     if field not in entry:
         found = ", ".join(map(repr, entry)) or "none"
-        raise DataError(f"is missing; the fields of this line: {found}", path=path, line=line, field=field)
+        raise DataError(f"is missing; fields on this line: {found}", path=path, line=line, field=field)
     return entry[field]
 
 
@@ -77,7 +77,7 @@ def _labels(entry: dict[str, Any], field: str, path: PathLike, line: int) -> Ite
         raise DataError(f"must be a list of labels, not {_kind(labels)}", path=path, line=line, field=field)
     for label in labels:
         if isinstance(label, bool) or not isinstance(label, (str, int)) or label == "":
-            said = f"a label must be a string that is not empty or a whole number, not {json.dumps(label)[:40]}"
+            said = f"a label must be a non-empty string or a whole number, not {json.dumps(label)[:40]}"
             raise DataError(said, path=path, line=line, field=field)
         name = str(label)
         try:
@@ -95,16 +95,16 @@ def _kind(value: Any) -> str:
 
 
 def write_jsonl(dataset: Dataset, path: PathLike, *, overwrite: bool = False) -> None:
-    """Write texts and labels (by name where there are names); features and labels without points are not written."""
+    """Write texts and labels, labels by name if they have names; features and unused labels are not written."""
     if dataset.texts is None:
-        raise DataError("JSON lines hold texts, and this dataset has only features; write it as .txt, .npz or a folder")
+        raise DataError("JSON lines need texts, but this dataset has only features; write .txt, .npz or a directory")
     with files.writing(path, overwrite=overwrite) as stream:
         for text, labels in zip(dataset.texts, point_labels(dataset), strict=True):
             stream.write(json.dumps({"text": text, "labels": labels}, ensure_ascii=False).encode() + b"\n")
 
 
 def point_labels(dataset: Dataset) -> Iterator[list[Any]]:
-    """The labels of each point, by name where there are names."""
+    """Yield the labels of each point, by name if they have names."""
     Y, names = dataset.Y, dataset.label_names
     for row in range(dataset.n_points):
         ids = Y.indices[Y.indptr[row] : Y.indptr[row + 1]].tolist()
