@@ -1,6 +1,6 @@
-"""How good predictions are: ranking, propensity-scored, unbiased, label-wise metrics, and their uncertainty.
+"""Metrics of predictions: ranking, propensity-scored, unbiased and label-wise, with confidence intervals.
 
-`evaluate(predictions, Y)` gives the usual set in percent. For more, match once and ask as often as needed:
+`evaluate(predictions, Y)` returns the usual metrics in percent. For others, match once and compute any number of them:
 
     matches = Matches.of(predictions, Y, inverse_propensities=inverse)
     score(matches, "PSP@3")                                            # a fraction
