@@ -62,7 +62,7 @@ def test_value(matches: Matches, name: str, expected: float) -> None:
         (metrics.unbiased_mrr, 3, RETENTION, ((2 + 4 / 3) + 2.5 / 2) / 3),
         (metrics.unbiased_adg, 3, COUNTS, ((2 + 4 * D3) / 5 + 3 * D2 / 2) / 3),
         (metrics.unbiased_adg, 3, RETENTION, ((2 + 4 * D3) + 2.5 * D2) / 3),
-        # the second row holds two predictions only
+        # the second row has only two predictions
         (metrics.unbiased_f, 3, COUNTS, (2 * 6 / (5 + 3) + 2 * 3 / (2 + 2)) / 3),
     ],
 )
