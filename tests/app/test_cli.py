@@ -366,7 +366,7 @@ def everything(folder):
         ("train train.txt -m popularity -o no/where", "does not exist"),
         ("train absent.txt -m popularity -o new", "absent.txt: does not exist"),
         ("train broken.txt -m popularity -o new", "broken.txt:2"),
-        ("train train.pdf -m popularity -o new", "tells no format"),
+        ("train train.pdf -m popularity -o new", "unsupported extension '.pdf'"),
         ("train text.jsonl -m dismec -o new --set C=-1", "C is -1"),
         ("train text.jsonl -m dismec -o new --set features.min_df=-1", "min_df is -1"),
         ("predict m test.txt -o p.npz -k 0", "k is 0"),

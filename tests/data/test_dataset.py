@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from longtail.data import Dataset, LabelTable, Texts
+from longtail.data import Dataset, Texts
 from longtail.errors import DataError
 
 Y = [[0, 2], [], [2]]
@@ -14,7 +14,6 @@ X = np.array([[0, 1.5], [2, 0], [0, 0]], np.float32)
 def test_holds_features_and_labels_in_one_shape():
     data = Dataset(Y=Y, X=X, label_names=["a", "b", "c"])
     assert (data.n_points, data.n_labels, data.n_features) == (3, 3, 2)
-    assert data.inputs is data.X
     assert data.X.dtype == np.float32
     assert data.X.indices.dtype == np.int32
     assert data.label_counts.tolist() == [1, 0, 2]
@@ -24,7 +23,6 @@ def test_holds_features_and_labels_in_one_shape():
 def test_holds_texts():
     data = Dataset(Y=Y, texts=["one", "two", "three"])
     assert isinstance(data.texts, Texts)
-    assert data.inputs is data.texts
     assert data.n_features is None
 
 
@@ -55,19 +53,9 @@ def test_subset_keeps_label_ids():
         ({"X": X * np.nan}, "NaN or infinite"),
     ],
 )
-def test_parts_must_fit_together(parts: dict, message: str):
+def test_parts_must_match(parts: dict, message: str):
     with pytest.raises(DataError, match=message):
         Dataset(Y=Y, **parts)
-
-
-def test_label_table_fills_texts_and_the_whole_hierarchy():
-    data = Dataset(Y=Y, X=X, label_names=["a", "b", "c"])
-    table = LabelTable({"a": "apple", "c": "citrus", "f": "fruit"}, parents={"a": ["f"], "c": ["f"], "f": []})
-    described = data.with_label_table(table)
-    assert described.label_texts == ["apple", "b", "citrus"]
-    assert described.label_parents == {"a": ["f"], "c": ["f"], "f": []}
-    with pytest.raises(DataError, match="no label names"):
-        Dataset(Y=Y, X=X).with_label_table(table)
 
 
 def test_input_matrices_are_not_changed():

@@ -60,15 +60,15 @@ def test_files_without_names_take_the_positions_of_the_list(tmp_path):
     assert wider.n_labels == 3
 
 
-def test_unknown_endings_and_missing_files(tmp_path):
+def test_unsupported_extensions_and_missing_files(tmp_path):
     (tmp_path / "a.xlsx").write_bytes(b"x")
     (tmp_path / "a.parquet.gz").write_bytes(b"x")
     for name in ("a.xlsx", "a.parquet.gz"):
-        with pytest.raises(DataError, match=r"tells no format; known are a dataset directory, an XC file \(.txt"):
+        with pytest.raises(DataError, match=r"unsupported extension '.*'; use a dataset directory, an XC file \(.txt"):
             read_dataset(tmp_path / name)
     with pytest.raises(DataError, match="does not exist"):
         read_dataset(tmp_path / "none.txt")
-    with pytest.raises(DataError, match="tells no format"):
+    with pytest.raises(DataError, match=r"unsupported extension '\.xlsx'"):
         write_dataset(FEATURES, tmp_path / "b.xlsx")
     with pytest.raises(OutputError, match="does not exist"):
         write_dataset(FEATURES, tmp_path / "nowhere" / "b.txt")
@@ -115,7 +115,8 @@ def test_a_writer_that_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "lost"), [("d.txt", "texts and label names"), ("d.jsonl", "features"), ("d.csv", "features"), ("d", None)]
 )
-def test_what_a_format_cannot_hold_is_said(tmp_path, caplog, name, lost):
+def test_what_a_format_cannot_store_is_reported(tmp_path, caplog, name, lost):
     data = Dataset(Y=[[0], [1]], X=np.eye(2), texts=["x", "y"], label_names=["a", "b"])
     write_dataset(data, tmp_path / name)
-    assert [f"cannot hold the {lost}, which" in record.getMessage() for record in caplog.records] == [True] * bool(lost)
+    messages = [record.getMessage() for record in caplog.records]
+    assert [f"cannot store the {lost}, which" in message for message in messages] == [True] * bool(lost)

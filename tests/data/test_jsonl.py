@@ -54,14 +54,14 @@ def test_other_field_names_and_no_labels_at_all(tmp_path):
         (b'["a"]', None, "must be a JSON object, not a list"),
         (b"3", None, "must be a JSON object, not a number"),
         (b"null", None, "not null"),
-        (b'{"labels": []}', "text", "is missing; the fields of this line: 'labels'"),
-        (b'{"text": "a"}', "labels", "is missing; the fields of this line: 'text'"),
+        (b'{"labels": []}', "text", "is missing; fields on this line: 'labels'"),
+        (b'{"text": "a"}', "labels", "is missing; fields on this line: 'text'"),
         (b'{"text": 3, "labels": []}', "text", "must be a string, not a number"),
         (b'{"text": "a", "labels": "law"}', "labels", "must be a list of labels, not a string"),
         (b'{"text": "a", "labels": [true]}', "labels", "not true"),
         (b'{"text": "a", "labels": [1.5]}', "labels", "not 1.5"),
         (b'{"text": "a", "labels": [null]}', "labels", "not null"),
-        (b'{"text": "a", "labels": [""]}', "labels", "not empty"),
+        (b'{"text": "a", "labels": [""]}', "labels", "non-empty"),
         (b'{"text": "a", "labels": [["x"]]}', "labels", 'not \\["x"\\]'),
         (b'{"text": "\xe9", "labels": []}', None, "is not UTF-8"),
         (b'{"text": "\\ud800", "labels": []}', "text", "not valid Unicode"),
@@ -82,7 +82,7 @@ def test_empty_and_truncated_files(tmp_path):
         with pytest.raises(DataError, match="empty"):
             read(tmp_path, content)
     for suffix, compress in ((".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstandard.compress)):
-        with pytest.raises(DataError, match="damaged or cut short"):
+        with pytest.raises(DataError, match="damaged or truncated"):
             read(tmp_path, compress(SAMPLE)[:-10], f"data.jsonl{suffix}")
 
 
@@ -107,7 +107,7 @@ def test_writer_without_names_writes_ids_and_needs_texts(tmp_path):
     assert not (tmp_path / "b.jsonl").exists()
 
 
-def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(tmp_path):
+def test_a_byte_order_mark_before_the_first_line_is_skipped(tmp_path):
     file = tmp_path / "windows.jsonl"
     file.write_bytes(b'\xef\xbb\xbf{"text": "one", "labels": ["a"]}\r\n{"text": "two", "labels": []}\r\n')
     assert list(read_jsonl(file).texts) == ["one", "two"]

@@ -1,4 +1,4 @@
-"""Damaged files of every format: the readers raise our error or return a dataset that holds together."""
+"""Damaged files of every format: the readers raise a LongtailError or return a consistent dataset."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXTS = Dataset(Y=[[0, 2], [], [1]], texts=['one, "two"', "", "drei é\nvier"], 
 BOTH = Dataset(Y=FEATURES.Y, X=FEATURES.X, texts=list("abcd"), label_names=NAMES, label_parents={"3": ["law"]})
 PREDICTIONS = Predictions([[2, 0], [1, -1]], [[0.5, 0.25], [1e-3, -np.inf]])
 
-# Bytes that mean something to one of the formats come up more often than chance would have it.
+# Bytes that mean something to one of the formats come up more often than by chance.
 TELLING = st.sampled_from(
     [bytes([b]) for b in b' \n\r\t,:;-+.0129eE"{}[]\\\0\xff\x80'] + [b"nan", b"1e999", b"99999999999"]
 )
@@ -44,7 +44,7 @@ def mutated(content: bytes, edits: list[tuple[str, float, int]], telling: bytes)
     return content
 
 
-def assert_holds_together(data: Dataset) -> None:
+def assert_consistent(data: Dataset) -> None:
     for matrix in (data.Y, data.X):
         if matrix is not None:
             matrix.check_format(full_check=True)
@@ -74,7 +74,7 @@ def test_mutated_files(tmp_path, name, data):
     path = tmp_path / name
     write_dataset(data, path)
     original = path.read_bytes()
-    assert_holds_together(read_dataset(path))
+    assert_consistent(read_dataset(path))
 
     @settings(max_examples=120, deadline=5000)
     @given(st.lists(EDIT, min_size=1, max_size=4), TELLING)
@@ -82,7 +82,7 @@ def test_mutated_files(tmp_path, name, data):
         path.write_bytes(mutated(original, edits, telling))
         result = read_or_refuse(path, read_dataset)
         if result is not None:
-            assert_holds_together(result)
+            assert_consistent(result)
 
     mutate_and_read()
 
@@ -100,7 +100,7 @@ def test_mutated_directories(tmp_path):
         (copy / name).write_bytes(mutated((original / name).read_bytes(), edits, telling))
         result = read_or_refuse(copy, read_dataset)
         if result is not None:
-            assert_holds_together(result)
+            assert_consistent(result)
 
     mutate_and_read()
 

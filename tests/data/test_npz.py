@@ -34,11 +34,11 @@ def test_other_sparse_formats_and_types_are_taken(tmp_path, kind):
 def test_names_and_missing_labels(tmp_path):
     write_npz(DATA, tmp_path / "a.X.npz")
     (tmp_path / "a.Y.npz").unlink()
-    with pytest.raises(DataError, match=r"a\.Y\.npz, which is missing"):
+    with pytest.raises(DataError, match=r"needs a label matrix in a\.Y\.npz in the same folder, which is missing"):
         read_npz(tmp_path / "a.X.npz")
-    with pytest.raises(DataError, match="one part X"):
+    with pytest.raises(DataError, match="contain X once"):
         read_npz(tmp_path / "a.npz")
-    with pytest.raises(OutputError, match="one part X"):
+    with pytest.raises(OutputError, match="contain X once"):
         write_npz(DATA, tmp_path / "a.npz")
     with pytest.raises(DataError, match="only texts"):
         write_npz(Dataset(Y=[[0]], texts=["a"]), tmp_path / "b.X.npz")
@@ -54,7 +54,7 @@ def test_existing_files_are_kept(tmp_path):
     assert read_npz(tmp_path / "a.X.npz").n_points == 3
 
 
-def test_matrices_that_do_not_fit_or_are_broken(tmp_path):
+def test_matrices_that_do_not_match_or_are_damaged(tmp_path):
     write_npz(DATA, tmp_path / "a.X.npz")
     parts = {"data": DATA.X.data, "indptr": DATA.X.indptr, "shape": np.array([3, 2]), "format": np.array(b"csr")}
     for indices, message in (([1, 0, 7], "is not a SciPy"), ([1, 0, -1], "is not a SciPy")):
@@ -65,7 +65,7 @@ def test_matrices_that_do_not_fit_or_are_broken(tmp_path):
     with pytest.raises(DataError, match="is not a SciPy sparse matrix"):
         read_npz(tmp_path / "a.X.npz")
     sparse.save_npz(tmp_path / "a.X.npz", DATA.X[:2])
-    with pytest.raises(DataError, match=r"a\.Y\.npz: holds the labels of 3 points, but a\.X\.npz has 2"):
+    with pytest.raises(DataError, match=r"a\.Y\.npz: has labels of 3 points, but a\.X\.npz has 2"):
         read_npz(tmp_path / "a.X.npz")
     sparse.save_npz(tmp_path / "a.X.npz", DATA.X.astype(complex))
     with pytest.raises(DataError, match="matrix of numbers, not of complex"):

@@ -40,13 +40,13 @@ def test_text_forms(tmp_path):
     assert second == '{"labels": ["näme 2"], "scores": [0.6666667]}'
 
 
-def test_names_are_mapped_and_unknown_ones_get_ids_behind(tmp_path):
+def test_names_are_mapped_and_unknown_ones_get_ids_after_them(tmp_path):
     write_predictions(PREDICTIONS, tmp_path / "p.jsonl", NAMES)
     again = read_predictions(tmp_path / "p.jsonl", label_names=NAMES)
     np.testing.assert_array_equal(again.labels, PREDICTIONS.labels)
     fewer = read_predictions(tmp_path / "p.jsonl", label_names=NAMES[:3])
     assert fewer.labels[0].tolist() == [3, 0, 4]
-    with pytest.raises(DataError, match="to read names, give label_names"):
+    with pytest.raises(DataError, match="is not a label id; give label_names to read label names"):
         read_predictions(tmp_path / "p.jsonl")
 
 
@@ -56,15 +56,15 @@ def test_names_are_mapped_and_unknown_ones_get_ids_behind(tmp_path):
         ("p.txt", b"1:x", "'x' is not a number"),
         ("p.txt", b"1 2", "expected label:score"),
         ("p.txt", b"-1:2", "expected label:score"),
-        ("p.txt", b"1:nan", "not a 32-bit number"),
-        ("p.txt", b"1:1e39", "not a 32-bit number"),
-        ("p.txt", b"1:1 2:3", "scores must not rise"),
+        ("p.txt", b"1:nan", "NaN or too large for a 32-bit float"),
+        ("p.txt", b"1:1e39", "NaN or too large for a 32-bit float"),
+        ("p.txt", b"1:1 2:3", "scores must not increase"),
         ("p.txt", b"1:3 1:2", "predicted twice"),
         ("p.txt", b"99999999999999:3", "out of range"),
         ("p.jsonl", b'{"labels": [1]}', "field 'scores': must be a list"),
         ("p.jsonl", b'{"labels": [1], "scores": [1, 2]}', "1 labels, but 2 scores"),
-        ("p.jsonl", b'{"labels": [-1], "scores": [1]}', "-1 is no label id"),
-        ("p.jsonl", b'{"labels": [true], "scores": [1]}', "true is no label id"),
+        ("p.jsonl", b'{"labels": [-1], "scores": [1]}', "-1 is not a label id"),
+        ("p.jsonl", b'{"labels": [true], "scores": [1]}', "true is not a label id"),
         ("p.jsonl", b'{"labels": [1], "scores": ["a"]}', "must be numbers"),
         ("p.jsonl", b'{"labels": [1], "scores": [1' + b"0" * 400 + b"]}", "too large"),
         ("p.jsonl", b'{"labels": [1', "is not a JSON object"),
@@ -82,15 +82,15 @@ def test_errors_name_file_and_line(tmp_path, name, bad, message):
     [
         ([[1, -1, 2]], [[3.0, 2.0, 1.0]], "point 0: a label follows the -1"),
         ([[1, 1]], [[3.0, 2.0]], "point 0: a label is predicted twice"),
-        ([[0, 1], [0, 1]], [[3.0, 2.0], [2.0, 3.0]], "point 1: scores must not rise"),
+        ([[0, 1], [0, 1]], [[3.0, 2.0], [2.0, 3.0]], "point 1: scores must not increase"),
         ([[-2]], [[3.0]], "out of range"),
-        ([[1]], [[np.nan]], "not a 32-bit number"),
-        ([[1.0]], [[3.0]], "whole numbers"),
+        ([[1]], [[np.nan]], "NaN or too large for a 32-bit float"),
+        ([[1.0]], [[3.0]], "needs whole numbers as labels"),
         ([1], [3.0], r"\(points, k\)"),
-        ([[1]], [[3.0, 2.0]], r"labels are \(1, 1\), but scores are \(1, 2\)"),
+        ([[1]], [[3.0, 2.0]], r"labels have shape \(1, 1\), but scores \(1, 2\)"),
     ],
 )
-def test_arrays_that_are_no_predictions(tmp_path, labels, scores, message):
+def test_arrays_that_are_not_predictions(tmp_path, labels, scores, message):
     np.savez(tmp_path / "p.npz", labels=np.array(labels), scores=np.array(scores))
     with pytest.raises(DataError, match=message):
         read_predictions(tmp_path / "p.npz")
@@ -102,11 +102,11 @@ def test_other_failures(tmp_path):
             read(tmp_path, b"", name)
     with pytest.raises(DataError, match="damaged"):
         read(tmp_path, b"PK\3\4 no archive", "p.npz")
-    with pytest.raises(DataError, match="tells no format"):
+    with pytest.raises(DataError, match=r"unsupported extension '\.csv'"):
         read(tmp_path, b"", "p.csv")
-    with pytest.raises(OutputError, match="tells no format"):
+    with pytest.raises(OutputError, match=r"unsupported extension '\.csv'"):
         write_predictions(PREDICTIONS, tmp_path / "q.csv")
     with pytest.raises(OutputError, match="infinite"):
         write_predictions(Predictions([[1]], [[np.inf]]), tmp_path / "q.txt")
-    with pytest.raises(DataError, match="label 7 is predicted, but there are 3"):
+    with pytest.raises(DataError, match="label 7 is predicted, but there are only 3 label names"):
         write_predictions(PREDICTIONS, tmp_path / "q.jsonl", NAMES[:3])

@@ -125,7 +125,7 @@ def test_the_fit_finds_the_planted_curve_in_complete_counts_and_an_upper_bound_i
     n = np.geomspace(5, 3_000, 50)
     assert np.abs(fit.model.propensities(n, 40_000) - PropensityModel().propensities(n, 40_000)).max() < 0.04
     assert fit.r2 > 0.95
-    # A point where neither the label nor a descendant was noted cannot be counted, so n* comes out too small.
+    # A point where neither the label nor a descendant was observed cannot be counted, so n* is too small.
     seen = hierarchy_counts(made.train.Y, made.train.label_names, made.train.label_parents)
     estimate, truth = seen.counts / seen.complete_counts, made.propensities[seen.labels]
     assert (seen.complete_counts <= counts(made.train_complete_Y)[seen.labels]).all()
@@ -153,7 +153,7 @@ def test_texts_hold_the_same_words_as_the_features() -> None:
 
 
 def train_and_rank(made: SyntheticLongtail, weighting: Weighting) -> Predictions:
-    """One LinearSVC a label, the positive class weighted; C = 0.5 there is DiSMEC's C = 1 (|w|^2 without the half)."""
+    """One LinearSVC per label, positive class weighted; its C = 0.5 is DiSMEC's C = 1 (|w|^2 without the half)."""
     own, _ = weighting.coefficients(made.train.label_counts, made.train.n_points)
     columns = made.train.Y.tocsc()
     scores = np.full((made.test.n_points, made.test.n_labels), -10.0)

@@ -42,7 +42,7 @@ def test_subset_takes_ids_and_masks():
     assert list(texts.subset(np.empty(0, int))) == []
 
 
-def test_refuses_what_is_no_text():
+def test_refuses_what_is_not_a_text():
     with pytest.raises(DataError, match="text 1 is int"):
         Texts.of(["a", 3])  # type: ignore[list-item]
     with pytest.raises(DataError, match="text 0 cannot be written as UTF-8"):

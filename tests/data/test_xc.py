@@ -104,7 +104,7 @@ def test_unsorted_features_and_labels_are_sorted(tmp_path):
         (b"0 1:1 1:2\n", 1, "feature 1 occurs twice"),
         (b"0 1:1\n0 3:1 1:2 3:4\n", 2, "feature 3 occurs twice"),
         (b"0 1:1\n2,0,2 3:1\n", 2, "label 2 occurs twice"),
-        (b"0 1:nan\n", 1, "finite decimal number, like 7:0.25, at '1:nan'"),
+        (b"0 1:nan\n", 1, "finite decimal value, like 7:0.25, at '1:nan'"),
         (b"0 1:1\n\n0 1:-inf\n", 3, "finite"),
         (b"0 1:1\n0 1:1e39\n", 2, "too large for a 32-bit"),
         (b"0 0:1\n0 1:1e999999999999 2:1\n", 2, "too large for a 32-bit"),
@@ -155,7 +155,7 @@ def test_expected_widths_are_limits(tmp_path):
 def test_truncated_and_damaged_compression_is_an_error(tmp_path, suffix):
     packed = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstandard.compress}[suffix](SAMPLE * 50)
     for content in (packed[:-9], packed[: len(packed) // 2], b"no such format"):
-        with pytest.raises(DataError, match="damaged or cut short"):
+        with pytest.raises(DataError, match="damaged or truncated"):
             read(tmp_path, content, f"a.txt{suffix}")
 
 

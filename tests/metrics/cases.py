@@ -1,4 +1,4 @@
-"""Inputs that the tests of this room share: random ones with all the odd rows in them, and one to work out on paper."""
+"""Inputs shared by the metric tests: random ones with all kinds of unusual rows, and one small enough for paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agreement with napkinxc, which implements the field's usual code, on random data with all the odd rows in it."""
+"""Agreement with napkinxc, which implements the field's usual code, on random data with all kinds of unusual rows."""
 
 from __future__ import annotations
 

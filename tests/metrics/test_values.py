@@ -62,7 +62,7 @@ def test_value(matches: Matches, name: str, expected: float) -> None:
         (metrics.unbiased_mrr, 3, RETENTION, ((2 + 4 / 3) + 2.5 / 2) / 3),
         (metrics.unbiased_adg, 3, COUNTS, ((2 + 4 * D3) / 5 + 3 * D2 / 2) / 3),
         (metrics.unbiased_adg, 3, RETENTION, ((2 + 4 * D3) + 2.5 * D2) / 3),
-        # the second row holds two predictions only
+        # the second row has only two predictions
         (metrics.unbiased_f, 3, COUNTS, (2 * 6 / (5 + 3) + 2 * 3 / (2 + 2)) / 3),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_test_set_without_labels_scores_zero() -> None:
 
 def test_cut_predictions_are_refused_but_complete_rankings_are_not() -> None:
     ranked = predictions([[0, 1]])
-    with pytest.raises(ParameterError, match="needs 3 predictions a point, but these hold 2"):
+    with pytest.raises(ParameterError, match="needs 3 predictions per point, but there are 2"):
         metrics.evaluate(ranked, sparse.csr_matrix([[1, 0, 0]]), ks=(3,))
     whole = metrics.evaluate(ranked, sparse.csr_matrix([[1, 1]]), ks=(3,), inverse_propensities=[1.0, 1.0])
     assert whole["P@3"] == pytest.approx(100 * 2 / 3)
@@ -150,7 +150,7 @@ def test_cut_predictions_are_refused_but_complete_rankings_are_not() -> None:
         ({"ks": (1,), "inverse_propensities": [1.0, 2.0]}, ParameterError, "2 inverse propensities for the 5 labels"),
         ({"ks": (1,), "inverse_propensities": [1, 1, 0.5, 1, 1]}, ParameterError, "of label 2 is 0.5"),
         ({"ks": (1,), "inverse_propensities": [1, np.nan, 1, 1, 1]}, ParameterError, "of label 1 is nan"),
-        ({"ks": (1,), "inverse_propensities": np.ones((5, 1))}, ParameterError, "one number a label"),
+        ({"ks": (1,), "inverse_propensities": np.ones((5, 1))}, ParameterError, "one number per label"),
     ],
 )
 def test_arguments_that_cannot_be_used(arguments, error, message: str) -> None:
@@ -158,18 +158,18 @@ def test_arguments_that_cannot_be_used(arguments, error, message: str) -> None:
         metrics.evaluate(predictions(PAPER_PREDICTIONS), PAPER_Y, **arguments)
 
 
-def test_data_that_do_not_fit_together() -> None:
+def test_data_that_does_not_match() -> None:
     with pytest.raises(DataError, match="for 3 points, but Y has 2"):
         metrics.evaluate(predictions(PAPER_PREDICTIONS), PAPER_Y[:2])
-    with pytest.raises(DataError, match="point 1 name the same label twice"):
+    with pytest.raises(DataError, match="point 1 has the same label predicted twice"):
         metrics.evaluate(predictions([[0, 1], [3, 3]]), [[0], [3]])
     with pytest.raises(DataError, match="no points"):
         metrics.evaluate(predictions(PAPER_PREDICTIONS)[:0], sparse.csr_matrix((0, 5)))
 
 
 @pytest.mark.parametrize("name", ["Q@3", "P", "P@", "P@0", "P@x", "psp@-1", ""])
-def test_names_that_are_no_metric(matches: Matches, name: str) -> None:
-    with pytest.raises(ParameterError, match=r"no metric|cut-off"):
+def test_names_that_are_not_metrics(matches: Matches, name: str) -> None:
+    with pytest.raises(ParameterError, match=r"unknown metric|cut-off"):
         metrics.score(matches, name)
 
 

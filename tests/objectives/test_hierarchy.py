@@ -88,12 +88,12 @@ def test_a_long_chain() -> None:
         ({"rome": "italy"}, "list of names"),
     ],
 )
-def test_refuses_what_is_no_hierarchy(parents: dict[str, list[str]], message: str) -> None:
+def test_refuses_what_is_not_a_hierarchy(parents: dict[str, list[str]], message: str) -> None:
     with pytest.raises(DataError, match=message):
         hierarchy_counts(np.zeros((1, 6)), NAMES, parents)
 
 
-def test_refuses_names_that_do_not_fit() -> None:
+def test_refuses_names_that_do_not_match() -> None:
     with pytest.raises(DataError, match="6 labels where 2 are expected"):
         hierarchy_counts(np.zeros((1, 6)), ["a", "b"], {})
     with pytest.raises(DataError, match="'a' occurs more than once"):

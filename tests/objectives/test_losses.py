@@ -51,16 +51,16 @@ def test_stable_for_large_scores(loss: Loss) -> None:
 
 @EVERY
 def test_unbiased_weighting_gives_the_complete_loss_in_expectation(loss: Loss) -> None:
-    """Eq. 6, exactly: over y given y*, a relevant label is noted with probability p and never noted if irrelevant."""
+    """Eq. 6, exactly: over y given y*, a relevant label is observed with probability p, an irrelevant one never."""
     counts, n_points = np.array([1, 7, 40]), 100
     model = PropensityModel()
     p = model.propensities(counts, n_points)
     own, opposite = Unbiased(model).coefficients(counts, n_points)
     s = RNG.normal(size=(20, 3))
-    noted = weighted_loss(loss, s, np.ones_like(s), own, opposite)
-    not_noted = weighted_loss(loss, s, np.zeros_like(s), own, opposite)
-    np.testing.assert_allclose(p * noted + (1 - p) * not_noted, loss.positive(s), atol=1e-10)
-    np.testing.assert_allclose(not_noted, loss.negative(s))
+    observed = weighted_loss(loss, s, np.ones_like(s), own, opposite)
+    not_observed = weighted_loss(loss, s, np.zeros_like(s), own, opposite)
+    np.testing.assert_allclose(p * observed + (1 - p) * not_observed, loss.positive(s), atol=1e-10)
+    np.testing.assert_allclose(not_observed, loss.negative(s))
     biased = p * loss.positive(s) + (1 - p) * loss.negative(s)
     assert np.abs(biased - loss.positive(s)).max() > 0.1  # the plain loss does not have the property
 

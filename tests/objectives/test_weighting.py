@@ -69,7 +69,7 @@ def test_only_the_unbiased_loss_is_unbounded() -> None:
 
 
 @pytest.mark.parametrize("kind", [PW, PWcb])
-def test_normalised_over_pairs_the_noted_pairs_have_mean_one(kind) -> None:
+def test_normalised_over_pairs_the_observed_pairs_have_mean_one(kind) -> None:
     counts = np.array([1, 5, 200, 3000])
     per_label, _ = normalised_coefficients(kind(), counts, 5000)
     per_pair, _ = normalised_coefficients(kind(normalise="pairs"), counts, 5000)

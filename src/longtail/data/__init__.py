@@ -1,4 +1,4 @@
-"""Datasets: reading, writing and making them."""
+"""Datasets: read, write and generate them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    # Lazy, so that reading a CSV file does not import the generator, nor the generator a Parquet reader.
+    # Lazy: reading a CSV file need not import the generator, and the generator no Parquet reader.
     if name not in _HOME:
         raise AttributeError(f"module 'longtail.data' has no attribute {name!r}")
     return getattr(importlib.import_module(f"longtail.data.{_HOME[name]}"), name)

@@ -1,4 +1,4 @@
-"""Points with their labels: what every reader returns and every writer takes."""
+"""Points with their labels: what readers return and writers take."""
 
 from __future__ import annotations
 
@@ -11,19 +11,33 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from longtail.core.inputs import check_features, check_label_names, check_label_strings, check_labels
-from longtail.data.labels import LabelTable
 from longtail.data.texts import Texts
 from longtail.errors import DataError
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """n points: labels `Y`, and features `X`, texts, or both.
+    """n points with labels, and with features, texts, or both.
 
-    `Y` (n, L) CSR of float32 ones. `X` (n, D) CSR float32. `texts` a `Texts` (any iterable of strings is taken).
-    `label_names` L distinct strings. `label_texts` L strings that describe the labels to a reader.
-    `label_parents` the label hierarchy by name: child -> names of its direct parents. It is kept by name and not by id
-    so that it can hold ancestors which no point carries; it may name labels beyond `label_names`.
+    Parameters
+    ----------
+    Y : (n, L) sparse or dense 0/1 matrix, or one list of label ids per point
+        Labels, stored as CSR of float32 ones.
+    X : (n, D) sparse or dense matrix, optional
+        Features, stored as CSR float32.
+    texts : iterable of n strings, optional
+        Texts, stored as `Texts`.
+    label_names : sequence of L distinct strings, optional
+        Names of the columns of `Y`.
+    label_texts : sequence of L strings, optional
+        Texts that describe the labels.
+    label_parents : mapping of a label name to the names of its direct parents, optional
+        Label hierarchy, by name and not by id: it may contain ancestors that are not in `label_names`.
+
+    Raises
+    ------
+    DataError
+        If neither `X` nor `texts` is given, or the sizes do not match.
     """
 
     Y: sparse.csr_matrix
@@ -35,7 +49,7 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if self.X is None and self.texts is None:
-            raise DataError("a dataset needs features (X), texts, or both")
+            raise DataError("a dataset needs features (X), texts, or both; got neither")
         X = None if self.X is None else check_features(self.X)
         texts = None if self.texts is None else _texts(self.texts)
         n_points = int(X.shape[0]) if X is not None else len(texts or ())
@@ -54,48 +68,42 @@ class Dataset:
 
     @property
     def n_points(self) -> int:
+        """Number of points, n."""
         return int(self.Y.shape[0])
 
     @property
     def n_labels(self) -> int:
+        """Number of labels, L."""
         return int(self.Y.shape[1])
 
     @property
     def n_features(self) -> int | None:
-        """The number of features; None for texts without features."""
+        """Number of features, D; None without features."""
         return None if self.X is None else int(self.X.shape[1])
 
     @property
-    def inputs(self) -> Any:
-        """What a model is trained on: X where there is one, else the texts."""
-        return self.texts if self.X is None else self.X
-
-    @property
     def label_counts(self) -> NDArray[np.int64]:
-        """The number of points of each label."""
+        """Number of points per label, (L,)."""
         return np.bincount(self.Y.indices, minlength=self.n_labels).astype(np.int64)
 
     def subset(self, rows: ArrayLike) -> Dataset:
-        """The points of these rows (ids or a mask), in that order; labels and features keep their ids."""
+        """Return the dataset of these points; labels and features keep their ids.
+
+        Parameters
+        ----------
+        rows : array_like
+            Row ids, in the order wanted, or a boolean mask.
+
+        Returns
+        -------
+        Dataset
+        """
         chosen = np.arange(self.n_points)[np.asarray(rows)]
         return replace(
             self,
             Y=self.Y[chosen],
             X=None if self.X is None else self.X[chosen],
             texts=None if self.texts is None else self.texts.subset(chosen),
-        )
-
-    def with_label_table(self, table: LabelTable) -> Dataset:
-        """The same points with `label_texts` and `label_parents` from a table of labels, matched by label name.
-
-        A label that the table does not name keeps its own name as its text.
-        """
-        if self.label_names is None:
-            raise DataError("a label table is matched by label name, and this dataset has no label names")
-        return replace(
-            self,
-            label_texts=[table.names.get(name, name) for name in self.label_names],
-            label_parents=table.parents,
         )
 
     def __repr__(self) -> str:
@@ -113,11 +121,11 @@ def _parents(value: Any, names: list[str] | None) -> dict[str, list[str]] | None
     if value is None:
         return None
     if names is None:
-        raise DataError("label_parents are given by label name, so label_names are needed too")
+        raise DataError("label_parents refer to labels by name, so label_names are needed too")
     if not isinstance(value, Mapping):
-        raise DataError("label_parents must map a label name to the list of its parents' names")
+        raise DataError("label_parents must map each label name to a list of its parents' names")
     parents = {child: list(above) for child, above in value.items() if not isinstance(above, str)}
     strings = [name for child, above in parents.items() for name in (child, *above)]
     if len(parents) != len(value) or not all(isinstance(name, str) for name in strings):
-        raise DataError("label_parents must map a label name to the list of its parents' names")
+        raise DataError("label_parents must map each label name to a list of its parents' names")
     return parents

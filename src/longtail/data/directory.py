@@ -1,13 +1,13 @@
-"""A converted dataset: a directory of mapped arrays (see `longtail.core.store`), ready without parsing."""
+"""Dataset directories: memory-mapped arrays (see `longtail.core.store`) that need no parsing."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from scipy import sparse
 
 from longtail.core import store
+from longtail.core.inputs import PathLike
 from longtail.core.state import State
 from longtail.data.dataset import Dataset
 from longtail.data.texts import Texts
@@ -16,8 +16,8 @@ from longtail.errors import ModelError
 KIND = "dataset"
 
 
-def write_directory(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write everything a dataset holds to the directory `path`, whole or not at all."""
+def write_directory(dataset: Dataset, path: PathLike, *, overwrite: bool = False) -> None:
+    """Write the whole dataset to the directory `path`, or nothing if writing fails."""
     state = State({"parts": [], "label_parents": dataset.label_parents})
     for name, matrix in (("Y", dataset.Y), ("X", dataset.X)):
         if matrix is not None:
@@ -33,14 +33,14 @@ def write_directory(dataset: Dataset, path: str | os.PathLike[str], *, overwrite
     store.write(path, header, state, overwrite=overwrite)
 
 
-def read_directory(path: str | os.PathLike[str]) -> Dataset:
-    """The dataset in the directory `path`; X, Y and texts stay in the mapped file until they are used."""
+def read_directory(path: PathLike) -> Dataset:
+    """Return the dataset in the directory `path`; X, Y and texts stay in the mapped file until they are used."""
     _, state = store.read(path, KIND)
     try:
         parts = {name: _part(state, name) for name in state.values["parts"]}
         return Dataset(**parts, label_parents=state.values["label_parents"])
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ModelError(f"{path}: the manifest and the arrays do not fit together ({error})") from error
+        raise ModelError(f"{path}: the manifest does not match the arrays ({error})") from error
 
 
 def _part(state: State, name: str) -> Any:

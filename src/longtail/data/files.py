@@ -1,4 +1,4 @@
-"""Opening files for reading and writing: compression by suffix, our errors, and nothing half-written left behind."""
+"""Open files for reading and writing: compression by extension, longtail's errors, no half-written files."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from typing import Any, BinaryIO
 
 import zstandard
 
+from longtail.core.inputs import PathLike
 from longtail.errors import DataError, LongtailError, OutputError
 
 COMPRESSIONS = (".gz", ".xz", ".zst")
 _DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zstandard.ZstdError)
 
 
-def suffixes(path: str | os.PathLike[str]) -> tuple[str, str]:
-    """The suffix that tells the format and the one that tells the compression ("" where there is none)."""
+def suffixes(path: PathLike) -> tuple[str, str]:
+    """Return the extension of the format and that of the compression, in lower case ("" if there is none)."""
     found = Path(path).suffix.lower()
     if found in COMPRESSIONS:
         return Path(path).with_suffix("").suffix.lower(), found
@@ -30,8 +31,8 @@ def suffixes(path: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 @contextmanager
-def reading(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """The decompressed bytes of a file; damage, truncation and missing files become a DataError."""
+def reading(path: PathLike) -> Iterator[BinaryIO]:
+    """Open a file for reading and decompress it; damaged, truncated and missing files raise DataError."""
     compression = suffixes(path)[1]
     try:
         with open(path, "rb") as raw:
@@ -39,7 +40,7 @@ def reading(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except LongtailError:
         raise
     except _DAMAGE as error:
-        raise DataError(f"is damaged or cut short ({str(error) or type(error).__name__})", path=path) from error
+        raise DataError(f"is damaged or truncated ({str(error) or type(error).__name__})", path=path) from error
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror or error})", path=path) from error
 
@@ -55,7 +56,7 @@ def _decompressed(raw: BinaryIO, compression: str) -> Any:
 
 
 class _ZstdStream(io.RawIOBase):
-    """Decompressed bytes of a zstandard file. The package's own reader takes a truncated file for a complete one."""
+    """Decompressed bytes of a zstandard file. The package's own reader does not notice a truncated file."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -71,7 +72,7 @@ class _ZstdStream(io.RawIOBase):
             piece = (self._frame.unused_data if self._frame.eof else b"") or self._raw.read(1 << 17)
             if not piece:
                 if self._inside:
-                    raise EOFError("the file ends within compressed data")
+                    raise EOFError("the file ends inside compressed data")
                 return 0
             if self._frame.eof:
                 self._frame = zstandard.ZstdDecompressor().decompressobj()
@@ -83,21 +84,24 @@ class _ZstdStream(io.RawIOBase):
         return size
 
 
-def check_free(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
-    """The path, if a file may be put there."""
+def check_free(path: PathLike, *, overwrite: bool) -> Path:
+    """Return the path if a file may be written there, else raise OutputError."""
     path = Path(path)
     if not path.parent.is_dir():
         raise OutputError(f"{path}: the folder {path.parent} does not exist")
     if path.is_dir():
-        raise OutputError(f"{path} is a folder; a file is to be written there")
+        raise OutputError(f"{path} is a folder; choose a file name")
     if path.exists() and not overwrite:
-        raise OutputError(f"{path} exists; choose another place, or overwrite it (overwrite=True, --overwrite)")
+        raise OutputError(f"{path} exists; choose another output path, or overwrite it (overwrite=True, --overwrite)")
     return path
 
 
 @contextmanager
-def writing(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[BinaryIO]:
-    """A stream that becomes the file `path`, compressed by its suffix, if the block ends well; else nothing changes."""
+def writing(path: PathLike, *, overwrite: bool) -> Iterator[BinaryIO]:
+    """Open a stream that becomes the file `path` when the block succeeds; on an error nothing changes.
+
+    The extension of `path` chooses the compression.
+    """
     path = check_free(path, overwrite=overwrite)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
@@ -116,7 +120,7 @@ def writing(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Binary
 
 
 def _compressing(raw: BinaryIO, compression: str) -> AbstractContextManager[Any]:
-    """A stream that compresses into `raw`, and leaves it open when it is closed."""
+    """Return a stream that compresses into `raw` and leaves `raw` open when it is closed."""
     if compression == ".gz":
         # mtime=0: the same content gives the same file.
         return gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0)

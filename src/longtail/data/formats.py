@@ -1,4 +1,4 @@
-"""`read_dataset` and `write_dataset`: the format follows from the name."""
+"""`read_dataset` and `write_dataset`: the file name chooses the format."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from longtail.core.inputs import PathLike
 from longtail.core.interrupts import plain_interrupts
 from longtail.data import files
 from longtail.data.dataset import Dataset
+from longtail.data.labels import SEPARATOR, distinct
 from longtail.errors import DataError, ParameterError
 
 logger = logging.getLogger(__name__)
@@ -26,30 +28,52 @@ _XC, _JSONL, _CSV, _TSV, _PARQUET, _NPZ = (
     ".parquet",
     ".npz",
 )
-_KNOWN = (
-    "a dataset directory, an XC file (.txt .svm .xc), JSON lines (.jsonl .json), a table (.csv .tsv .parquet) "
-    "or SciPy matrices (.npz); all but .parquet and .npz may end in .gz .xz .zst"
+_SUPPORTED = (
+    "a dataset directory, an XC file (.txt, .svm, .xc), JSON lines (.jsonl, .json), a table (.csv, .tsv, .parquet) "
+    "or SciPy matrices (.npz); all but .parquet and .npz may be compressed (.gz, .xz, .zst)"
 )
 
 
 @plain_interrupts()
 def read_dataset(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     label_names: Sequence[str] | None = None,
     n_features: int | None = None,
     n_labels: int | None = None,
     text_field: str = "text",
     labels_field: str | None = "labels",
-    separator: str = ";",
+    separator: str = SEPARATOR,
 ) -> Dataset:
-    """The dataset at `path`; the format follows from the name.
+    """Read a dataset; the file name chooses the format.
 
-    label_names: label ids follow this list; labels that are not in it get ids after it, so Y may become wider. A file
-    without names (XC, .npz) is taken to use the list's positions as ids.
-    n_features, n_labels: the width of X and Y where a file may not show it (XC, .npz); wider data is an error.
-    text_field, labels_field, separator: the fields or columns of JSON lines and tables, and what separates labels in
-    one string. labels_field=None reads texts without labels.
+    Parameters
+    ----------
+    path : str or path-like
+        XC file (.txt, .svm, .xc), JSON lines (.jsonl, .json), table (.csv, .tsv, .parquet), SciPy matrices (.npz) or
+        dataset directory. All files but .parquet and .npz may be compressed (.gz, .xz, .zst).
+    label_names : sequence of str, optional
+        Label ids follow this list. Other labels get the ids after it, so Y may become wider than the list. In files
+        without label names (XC, .npz), ids are positions in this list.
+    n_features : int, optional
+        Width of X, for XC and .npz files, which may not show it. Wider data is an error.
+    n_labels : int, optional
+        Width of Y, likewise.
+    text_field : str, default "text"
+        Field (JSON lines) or column (tables) with the text.
+    labels_field : str or None, default "labels"
+        Field or column with the labels. None reads texts without labels.
+    separator : str, default ";"
+        Separates the labels in a cell of a table.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    DataError
+        If the file is missing, damaged or malformed; the message names file, line and field.
     """
     if not Path(path).exists():
         raise DataError("does not exist", path=path)
@@ -57,7 +81,7 @@ def read_dataset(
         if Path(path).is_dir() or _format(path) in (*_XC, _NPZ):
             return _read_matrices(path, label_names, n_features, n_labels)
         if n_features is not None or n_labels is not None:
-            raise ParameterError(f"{path}: n_features and n_labels are for files of numbers; texts have no such widths")
+            raise ParameterError(f"{path}: n_features and n_labels apply to features, but this file has texts")
         return _read_texts(path, label_names, text_field, labels_field, separator)
     except DataError as error:
         if error.path is not None:
@@ -65,16 +89,16 @@ def read_dataset(
         raise DataError(error.message, path=path, line=error.line, field=error.field) from error
 
 
-def _format(path: str | os.PathLike[str]) -> str:
+def _format(path: PathLike) -> str:
     suffix, compression = files.suffixes(path)
     known = (*_XC, *_JSONL, _CSV, _TSV, _PARQUET, _NPZ)
     if suffix not in known or (compression and suffix in (_PARQUET, _NPZ)):
-        raise DataError(f"the ending {suffix + compression!r} tells no format; known are {_KNOWN}", path=path)
+        raise DataError(f"unsupported extension {suffix + compression!r}; use {_SUPPORTED}", path=path)
     return suffix
 
 
 def _read_matrices(
-    path: str | os.PathLike[str], label_names: Sequence[str] | None, n_features: int | None, n_labels: int | None
+    path: PathLike, label_names: Sequence[str] | None, n_features: int | None, n_labels: int | None
 ) -> Dataset:
     if Path(path).is_dir():
         from longtail.data.directory import read_directory
@@ -92,7 +116,7 @@ def _read_matrices(
 
 
 def _read_texts(
-    path: str | os.PathLike[str],
+    path: PathLike,
     label_names: Sequence[str] | None,
     text_field: str,
     labels_field: str | None,
@@ -104,7 +128,7 @@ def _read_texts(
 
         return read_jsonl(path, label_names=label_names, text_field=text_field, labels_field=labels_field)
     if not separator:
-        raise ParameterError("separator is empty; it must be the character between two labels")
+        raise ParameterError("separator is empty, but must be the string between two labels, e.g. ';'")
     from longtail.data.tables import read_csv, read_parquet
 
     if suffix == _PARQUET:
@@ -135,12 +159,10 @@ def _resized(matrix: sparse.csr_matrix, width: int, what: str) -> sparse.csr_mat
 
 
 def _follow_names(dataset: Dataset, label_names: Sequence[str] | None) -> Dataset:
-    """Give the labels the ids that `label_names` asks for; labels beyond it come after it."""
+    """Renumber the labels by `label_names`; labels that are not in the list come after it."""
     if label_names is None:
         return dataset
-    given = list(label_names)
-    if len(set(given)) != len(given):
-        raise ParameterError("label_names holds a name twice; label names must be distinct")
+    given = distinct(label_names)
     if dataset.label_names is None:
         names = given + [str(label) for label in range(len(given), dataset.n_labels)]
         return replace(dataset, Y=_resized(dataset.Y, len(names), "labels"), label_names=names)
@@ -158,12 +180,29 @@ def _follow_names(dataset: Dataset, label_names: Sequence[str] | None) -> Datase
     return replace(dataset, Y=Y, label_names=list(position), label_texts=texts)
 
 
-def write_dataset(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a dataset in the format that the name asks for; a name without an ending makes a dataset directory.
+def write_dataset(dataset: Dataset, path: PathLike, *, overwrite: bool = False) -> None:
+    """Write a dataset; the file name chooses the format.
 
-    The place is replaced only with `overwrite`, and only once the new content is complete. A directory keeps
-    everything; the other formats keep what they have a place for (XC and .npz features and label ids, JSON lines and
-    tables texts and label names), with a warning of what is lost.
+    Parameters
+    ----------
+    dataset : Dataset
+        Data to write.
+    path : str or path-like
+        File with one of the extensions that `read_dataset` reads; without an extension, a dataset directory.
+    overwrite : bool, default False
+        Replace an existing file or dataset directory, once the new one is complete.
+
+    Raises
+    ------
+    OutputError
+        If `path` exists or cannot be written.
+    DataError
+        If the format cannot store the dataset.
+
+    Notes
+    -----
+    A dataset directory keeps everything. XC and .npz files keep features and label ids, JSON lines and tables keep
+    texts and label names; a warning names what is lost.
     """
     suffix = "" if Path(path).is_dir() or not Path(path).suffix else _format(path)
     if suffix:
@@ -193,11 +232,11 @@ def write_dataset(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: 
             write_csv(dataset, path, delimiter="\t" if suffix == _TSV else ",", overwrite=overwrite)
 
 
-def _warn_of_losses(dataset: Dataset, path: str | os.PathLike[str], without: Sequence[str]) -> None:
+def _warn_of_losses(dataset: Dataset, path: PathLike, without: Sequence[str]) -> None:
     shown = {"X": "features", "texts": "texts", "label_names": "label names"}
     lost = [shown[name] for name in without if getattr(dataset, name) is not None]
     if lost:
         logger.warning(
-            "%s cannot hold the %s, which are left out; a dataset directory (a name without an ending) can",
+            "%s cannot store the %s, which are left out; a dataset directory (a path without an extension) can",
             os.fspath(path), " and ".join(lost),
         )  # fmt: skip

@@ -1,31 +1,29 @@
-"""JSON lines: one object a line with a text and a list of labels; other fields are ignored."""
+"""JSON lines: one object per line with a text and a list of labels; other fields are ignored."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.data.labels import LabelCollector
 from longtail.data.texts import Texts, TextsBuilder
 from longtail.errors import DataError
 
-Path = str | os.PathLike[str]
-
 
 def read_jsonl(
-    path: Path,
+    path: PathLike,
     *,
     label_names: Sequence[str] | None = None,
     text_field: str = "text",
     labels_field: str | None = "labels",
 ) -> Dataset:
-    """Texts and labels of a JSON-lines file. Labels are strings or whole numbers; one that occurs twice counts once.
+    """Read texts and labels from JSON lines; parameters as in `read_dataset`.
 
-    labels_field=None reads texts only, for points whose labels are not known.
+    Labels are strings or whole numbers; a label that occurs twice on a line counts once.
     """
     texts, labels = TextsBuilder(), LabelCollector(label_names)
     empty = True
@@ -45,18 +43,18 @@ def read_jsonl(
     return Dataset(Y=Y, texts=Texts(*texts.arrays()), label_names=names)
 
 
-def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The line number and the JSON object of each line that is not blank; one line is held at a time."""
+def read_objects(path: PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield line number and JSON object of each line that is not blank, reading one line at a time."""
     with files.reading(path) as stream:
         for line, content in enumerate(stream, start=1):
             if content.isspace():
                 continue
             try:
-                # Windows programs put a byte order mark before the first line.
+                # Windows programs write a byte order mark before the first line.
                 entry = json.loads(content.decode("utf-8-sig" if line == 1 else "utf-8").rstrip())
             except UnicodeDecodeError as error:
                 raise DataError(f"is not UTF-8 ({error.reason} at byte {error.start})", path=path, line=line) from error
-            except json.JSONDecodeError as error:  # its own text counts lines within this line
+            except json.JSONDecodeError as error:  # its own message counts lines within this line
                 said = f"is not a JSON object ({error.msg.removesuffix(' at')} at column {error.colno})"
                 raise DataError(said, path=path, line=line) from error
             except (ValueError, RecursionError) as error:
@@ -66,20 +64,20 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             yield line, entry
 
 
-def _field(entry: dict[str, Any], field: str, path: Path, line: int) -> Any:
+def _field(entry: dict[str, Any], field: str, path: PathLike, line: int) -> Any:
     if field not in entry:
         found = ", ".join(map(repr, entry)) or "none"
-        raise DataError(f"is missing; the fields of this line: {found}", path=path, line=line, field=field)
+        raise DataError(f"is missing; fields on this line: {found}", path=path, line=line, field=field)
     return entry[field]
 
 
-def _labels(entry: dict[str, Any], field: str, path: Path, line: int) -> Iterator[str]:
+def _labels(entry: dict[str, Any], field: str, path: PathLike, line: int) -> Iterator[str]:
     labels = _field(entry, field, path, line)
     if not isinstance(labels, list):
         raise DataError(f"must be a list of labels, not {_kind(labels)}", path=path, line=line, field=field)
     for label in labels:
         if isinstance(label, bool) or not isinstance(label, (str, int)) or label == "":
-            said = f"a label must be a string that is not empty or a whole number, not {json.dumps(label)[:40]}"
+            said = f"a label must be a non-empty string or a whole number, not {json.dumps(label)[:40]}"
             raise DataError(said, path=path, line=line, field=field)
         name = str(label)
         try:
@@ -96,17 +94,17 @@ def _kind(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
-def write_jsonl(dataset: Dataset, path: Path, *, overwrite: bool = False) -> None:
-    """Write texts and labels (by name where there are names); features and labels without points are not written."""
+def write_jsonl(dataset: Dataset, path: PathLike, *, overwrite: bool = False) -> None:
+    """Write texts and labels, labels by name if they have names; features and unused labels are not written."""
     if dataset.texts is None:
-        raise DataError("JSON lines hold texts, and this dataset has only features; write it as .txt, .npz or a folder")
+        raise DataError("JSON lines need texts, but this dataset has only features; write .txt, .npz or a directory")
     with files.writing(path, overwrite=overwrite) as stream:
         for text, labels in zip(dataset.texts, point_labels(dataset), strict=True):
             stream.write(json.dumps({"text": text, "labels": labels}, ensure_ascii=False).encode() + b"\n")
 
 
 def point_labels(dataset: Dataset) -> Iterator[list[Any]]:
-    """The labels of each point, by name where there are names."""
+    """Yield the labels of each point, by name if they have names."""
     Y, names = dataset.Y, dataset.label_names
     for row in range(dataset.n_points):
         ids = Y.indices[Y.indptr[row] : Y.indptr[row + 1]].tolist()

@@ -1,9 +1,8 @@
-"""Labels by name: giving them ids while a file is read, and the table that describes them."""
+"""Labels by name: number them while a file is read, and read the table that describes them."""
 
 from __future__ import annotations
 
 import json
-import os
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,33 +11,42 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.errors import DataError, ParameterError
 
+SEPARATOR = ";"  # between the labels in a cell of a table
+
+
+def distinct(label_names: Sequence[str]) -> list[str]:
+    """Return the names as a list, or raise ParameterError if one occurs twice."""
+    names = list(label_names)
+    if len(set(names)) != len(names):
+        raise ParameterError("label_names contains a name twice; label names must be distinct")
+    return names
+
 
 class LabelCollector:
-    """Turns the label names of one point after the other into an indicator matrix.
+    """Builder of an indicator matrix from the label names of one point after another.
 
-    Ids follow `label_names`; names beyond it get ids after it, in sorted order. Without `label_names` all ids are in
-    sorted order, so that they do not depend on the order of the points.
+    Ids follow `label_names`; other names get the ids after it, in sorted order. Without `label_names` all ids are in
+    sorted order, so they do not depend on the order of the points.
     """
 
     def __init__(self, label_names: Sequence[str] | None = None) -> None:
-        self._given = [] if label_names is None else list(label_names)
+        self._given = [] if label_names is None else distinct(label_names)
         self._ids = {name: i for i, name in enumerate(self._given)}
-        if len(self._ids) != len(self._given):
-            raise ParameterError("label_names holds a name twice; label names must be distinct")
         self._indices = array("i")
         self._indptr = array("q", [0])
 
     def add_point(self, names: Iterable[str]) -> None:
-        """The labels of the next point; a name that is given twice counts once."""
+        """Add the labels of the next point; a name that occurs twice counts once."""
         ids = self._ids
         self._indices.extend(sorted({ids.setdefault(name, len(ids)) for name in names}))
         self._indptr.append(len(self._indices))
 
     def finish(self) -> tuple[sparse.csr_matrix, list[str]]:
-        """Y and the names of its columns."""
+        """Return Y and the names of its columns."""
         found = list(self._ids)
         fresh = found[len(self._given) :]
         names = self._given + sorted(fresh)
@@ -54,15 +62,41 @@ class LabelCollector:
 
 @dataclass(frozen=True)
 class LabelTable:
-    """What is known of labels beyond their use: preferred names, alternative names and direct parents, by label id."""
+    """Descriptions of labels, by label id as it occurs in the data.
+
+    Attributes
+    ----------
+    names : dict of str to str
+        Preferred name per label.
+    alternatives : dict of str to list of str
+        Alternative names per label.
+    parents : dict of str to list of str
+        Ids of the direct parents per label.
+    """
 
     names: dict[str, str]
     alternatives: dict[str, list[str]] = field(default_factory=dict)
     parents: dict[str, list[str]] = field(default_factory=dict)
 
 
-def read_label_table(path: str | os.PathLike[str]) -> LabelTable:
-    """Labels from JSON (plain or compressed): `{id: name}` or `{id: {"label", "alt_labels", "parents"}}`."""
+def read_label_table(path: PathLike) -> LabelTable:
+    """Read a label table from JSON.
+
+    Parameters
+    ----------
+    path : str or path-like
+        JSON file, plain or compressed (.gz, .xz, .zst), with one object that maps each label id to its name or to an
+        object `{"label": name, "alt_labels": [name, ...], "parents": [id, ...]}`; the lists are optional.
+
+    Returns
+    -------
+    LabelTable
+
+    Raises
+    ------
+    DataError
+        If the file is missing, damaged or of another shape.
+    """
     with files.reading(path) as stream:
         content = stream.read()
     try:
@@ -70,7 +104,7 @@ def read_label_table(path: str | os.PathLike[str]) -> LabelTable:
     except (ValueError, RecursionError) as error:
         raise DataError(f"is not JSON in UTF-8 ({error})", path=path) from error
     if not isinstance(entries, dict):
-        raise DataError("must be one JSON object that maps label ids to names or descriptions", path=path)
+        raise DataError("must be one JSON object that maps label ids to names or objects", path=path)
     table = LabelTable({})
     for label, entry in entries.items():
         if isinstance(entry, str):
@@ -84,7 +118,7 @@ def read_label_table(path: str | os.PathLike[str]) -> LabelTable:
     return table
 
 
-def _string_list(value: Any, path: str | os.PathLike[str], name: str) -> list[str]:
+def _string_list(value: Any, path: PathLike, name: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise DataError("must be a list of strings", path=path, field=name)
     return value

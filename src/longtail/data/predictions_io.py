@@ -1,9 +1,8 @@
-"""Predictions in files: .npz (`labels`, `scores`), .jsonl (one object a point) and .txt (`label:score label:score`)."""
+"""Prediction files: .npz (`labels`, `scores`), .jsonl (one object per point) and .txt (`label:score label:score`)."""
 
 from __future__ import annotations
 
 import json
-import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -12,25 +11,42 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from longtail.core.inputs import PathLike
 from longtail.core.predictions import PAD_LABEL, PAD_SCORE, Predictions
 from longtail.data import files
 from longtail.data.jsonl import read_objects
 from longtail.errors import DataError, LongtailError, OutputError
 
-Path = str | os.PathLike[str]
 Row = tuple[list[Any], list[float]]
 
 _BEYOND = 2**31 - 1  # label ids are int32
-_KNOWN = "predictions are kept as .npz, .jsonl or .txt (the last two also with .gz, .xz or .zst)"
+_SUPPORTED = "use .npz, .jsonl or .txt (the last two may be compressed: .gz, .xz, .zst)"
 
 
 def write_predictions(
-    predictions: Predictions, path: Path, label_names: Sequence[str] | None = None, *, overwrite: bool = False
+    predictions: Predictions, path: PathLike, label_names: Sequence[str] | None = None, *, overwrite: bool = False
 ) -> None:
-    """Write predictions in the format that the name asks for; scores read back as the same float32.
+    """Write predictions; the file name chooses the format.
 
-    label_names: used in .jsonl instead of ids; the other formats hold ids only. Rows that are shorter than k end early
-    in .jsonl and .txt.
+    Parameters
+    ----------
+    predictions : Predictions
+        Predictions to write; scores read back as the same float32. Rows with fewer than k labels are shorter in
+        .jsonl and .txt files.
+    path : str or path-like
+        File with the extension .npz, .jsonl or .txt; the last two may be compressed (.gz, .xz, .zst).
+    label_names : sequence of str, optional
+        Names to write instead of ids in .jsonl files; the other formats store ids only.
+    overwrite : bool, default False
+        Replace an existing file, once the new one is complete.
+
+    Raises
+    ------
+    OutputError
+        If `path` exists, cannot be written, or has another extension, or a .jsonl or .txt file would need an
+        infinite score.
+    DataError
+        If a predicted label has no name.
     """
     suffix = _suffix(path, OutputError)
     if suffix == ".npz":
@@ -38,9 +54,11 @@ def write_predictions(
             np.savez(stream, labels=predictions.labels, scores=predictions.scores)
         return
     if not np.isfinite(predictions.scores[predictions.labels >= 0]).all():
-        raise OutputError(f"{path}: a score is infinite, which only .npz can hold")
+        raise OutputError(f"{path}: a score is infinite, which only .npz files can store")
     if label_names is not None and predictions.labels.size and predictions.labels.max() >= len(label_names):
-        raise DataError(f"label {predictions.labels.max()} is predicted, but there are {len(label_names)} label names")
+        raise DataError(
+            f"label {predictions.labels.max()} is predicted, but there are only {len(label_names)} label names"
+        )
     with files.writing(path, overwrite=overwrite) as stream:
         for labels, scores in zip(predictions.labels, predictions.scores, strict=True):
             kept = labels >= 0
@@ -55,13 +73,29 @@ def write_predictions(
 
 
 def read_predictions(
-    path: Path, *, label_names: Sequence[str] | None = None, ids_follow_names: bool = True
+    path: PathLike, *, label_names: Sequence[str] | None = None, ids_follow_names: bool = True
 ) -> Predictions:
-    """Predictions that `write_predictions` or another program wrote, best label first.
+    """Read predictions that `write_predictions` or another program wrote, best label first.
 
-    label_names: needed where a .jsonl file holds names; ids follow this list, and names beyond it get ids after it.
-    Whole numbers in a .jsonl file are names where all label names are whole numbers, else ids. ids_follow_names=False:
-    ids are refused where there are names, because their order is not known to be that of the names.
+    Parameters
+    ----------
+    path : str or path-like
+        File with the extension .npz, .jsonl or .txt; the last two may be compressed (.gz, .xz, .zst).
+    label_names : sequence of str, optional
+        Needed to read .jsonl files with label names: ids follow this list, and other names get the ids after it. Whole
+        numbers in .jsonl files are names if all label names are whole numbers, else ids.
+    ids_follow_names : bool, default True
+        Whether ids in the file are positions in `label_names`. If False, a file with ids is refused when label names
+        are given, because the order of its ids is unknown.
+
+    Returns
+    -------
+    Predictions
+
+    Raises
+    ------
+    DataError
+        If the file is missing, damaged or malformed; the message names file and line (or point).
     """
     suffix = _suffix(path, DataError)
     if suffix == ".jsonl":
@@ -71,30 +105,30 @@ def read_predictions(
     return _read_npz(path) if suffix == ".npz" else _collect(path, _txt_rows(path))
 
 
-def _suffix(path: Path, error: type[LongtailError]) -> str:
+def _suffix(path: PathLike, error: type[LongtailError]) -> str:
     suffix, compression = files.suffixes(path)
     if suffix not in (".npz", ".jsonl", ".txt") or (suffix == ".npz" and compression):
-        raise error(f"{path}: the ending {suffix + compression!r} tells no format; {_KNOWN}")
+        raise error(f"{path}: unsupported extension {suffix + compression!r}; {_SUPPORTED}")
     return suffix
 
 
-def _read_npz(path: Path) -> Predictions:
+def _read_npz(path: PathLike) -> Predictions:
     with files.reading(path) as stream:
         try:
             with np.load(stream, allow_pickle=False) as archive:
                 labels, scores = archive["labels"], archive["scores"]
         except Exception as error:  # whatever a damaged archive makes zipfile, zlib and NumPy raise
-            said = f"is not an archive of the arrays labels and scores, or is damaged ({error})"
+            said = f"is not an archive with the arrays labels and scores, or is damaged ({error})"
             raise DataError(said, path=path) from error
     if labels.dtype.kind not in "iu" or scores.dtype.kind != "f" or labels.ndim != 2:
-        said = f"labels must be whole numbers and scores floats, both (points, k); got {labels.dtype}, {scores.dtype}"
+        said = f"needs whole numbers as labels and floats as scores, (points, k); got {labels.dtype}, {scores.dtype}"
         raise DataError(said, path=path)
     if labels.shape != scores.shape:
-        raise DataError(f"labels are {labels.shape}, but scores are {scores.shape}", path=path)
+        raise DataError(f"labels have shape {labels.shape}, but scores {scores.shape}", path=path)
     return _checked(labels, scores, lambda row, message: DataError(f"point {row}: {message}", path=path))
 
 
-def _txt_rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _txt_rows(path: PathLike) -> Iterator[tuple[int, Row]]:
     with files.reading(path) as stream:
         for line, content in enumerate(stream, start=1):
             row: Row = ([], [])
@@ -107,15 +141,17 @@ def _txt_rows(path: Path) -> Iterator[tuple[int, Row]]:
             yield line, row
 
 
-def _number(text: bytes, path: Path, line: int) -> float:
+def _number(text: bytes, path: PathLike, line: int) -> float:
     try:
         return float(text)
     except ValueError as error:
         raise DataError(f"{text[:40]!r} is not a number", path=path, line=line) from error
 
 
-def _label_ids(label_names: Sequence[str] | None, path: Path, *, ids_follow_names: bool) -> Callable[[Any], int | None]:
-    """From a label as it stands in the file to its id; None for what cannot be one."""
+def _label_ids(
+    label_names: Sequence[str] | None, path: PathLike, *, ids_follow_names: bool
+) -> Callable[[Any], int | None]:
+    """Return a function from a label as written in the file to its id, or to None if it cannot be one."""
     ids = None if label_names is None else {name: i for i, name in enumerate(label_names)}
     numbers_are_names = ids is not None and all(name.isdecimal() for name in ids)
 
@@ -130,15 +166,15 @@ def _label_ids(label_names: Sequence[str] | None, path: Path, *, ids_follow_name
     return label_id
 
 
-def _ids_without_order(path: Path) -> DataError:
+def _ids_without_order(path: PathLike) -> DataError:
     return DataError(
-        "holds label ids, which follow the order of the training labels; give the training data (--train DATA), or "
-        "predictions as .jsonl with names",
+        "contains label ids, which follow the order of the training labels; give the training data (--train DATA) or "
+        "predictions as .jsonl with label names",
         path=path,
     )
 
 
-def _jsonl_rows(path: Path, label_id: Callable[[Any], int | None]) -> Iterator[tuple[int, Row]]:
+def _jsonl_rows(path: PathLike, label_id: Callable[[Any], int | None]) -> Iterator[tuple[int, Row]]:
     for line, entry in read_objects(path):
         for field in ("labels", "scores"):
             if not isinstance(entry.get(field), list):
@@ -148,7 +184,7 @@ def _jsonl_rows(path: Path, label_id: Callable[[Any], int | None]) -> Iterator[t
             raise DataError(f"{len(labels)} labels, but {len(scores)} scores", path=path, line=line)
         ids = [label_id(label) for label in labels]
         if None in ids:
-            said = f"{json.dumps(labels[ids.index(None)])[:40]} is no label id; to read names, give label_names"
+            said = f"{json.dumps(labels[ids.index(None)])[:40]} is not a label id; give label_names to read label names"
             raise DataError(said, path=path, line=line, field="labels")
         if any(isinstance(score, bool) or not isinstance(score, (int, float)) for score in scores):
             raise DataError("must be numbers", path=path, line=line, field="scores")
@@ -159,7 +195,7 @@ def _jsonl_rows(path: Path, label_id: Callable[[Any], int | None]) -> Iterator[t
         yield line, (ids, numbers)
 
 
-def _collect(path: Path, rows: Iterator[tuple[int, Row]]) -> Predictions:
+def _collect(path: PathLike, rows: Iterator[tuple[int, Row]]) -> Predictions:
     lines, lengths, all_ids, all_scores = array("q"), array("q"), array("q"), array("d")
     for line, (ids, scores) in rows:
         lines.append(line)
@@ -177,7 +213,7 @@ def _collect(path: Path, rows: Iterator[tuple[int, Row]]) -> Predictions:
 
 
 def _checked(labels: NDArray[Any], scores: NDArray[Any], error_at: Callable[[int, str], DataError]) -> Predictions:
-    """Predictions whose rows are all well-formed; `error_at` makes the error for the first row that is not."""
+    """Return the predictions if all rows are well-formed, else raise `error_at` of the first row that is not."""
     filled, in_order = labels >= 0, np.sort(labels, axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         singles = scores.astype(np.float32)
@@ -188,8 +224,8 @@ def _checked(labels: NDArray[Any], scores: NDArray[Any], error_at: Callable[[int
         ((labels < PAD_LABEL) | (labels >= _BEYOND), "a label id is out of range"),
         (filled[:, 1:] & ~filled[:, :-1], "a label follows the -1 that ends the row"),
         (repeated, "a label is predicted twice"),
-        (overflown, "a score is not a 32-bit number"),
-        (rising & filled[:, 1:], "scores must not rise: the best label comes first"),
+        (overflown, "a score is NaN or too large for a 32-bit float"),
+        (rising & filled[:, 1:], "scores must not increase along a row: the best label comes first"),
     ):
         rows = np.flatnonzero(wrong.any(axis=1))
         if rows.size:

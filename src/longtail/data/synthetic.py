@@ -1,9 +1,9 @@
-"""Made-up data with a long tail, a label hierarchy and missing labels, of which the complete labels are known.
+"""Synthetic data with a long tail, a label hierarchy and missing labels, whose complete labels are known.
 
-How a point comes about: it draws a few end labels and carries their ancestors too, which makes its complete labels. Its
-words are drawn partly from the signatures of those labels (a few words that each label likes), partly from a common
-background; words follow a power law. Each complete label is then noted with the label's propensity, else it is missing:
-the words know of it, the observed labels do not.
+Each point draws a few end labels; these and all their ancestors are its complete labels. Its words are drawn partly
+from the signatures of those labels (a few words that each label prefers) and partly from a common background; words
+follow a power law. Each complete label is then observed with the label's propensity, else it is missing: it shaped the
+words, but is not among the observed labels.
 """
 
 from __future__ import annotations
@@ -26,19 +26,28 @@ from longtail.objectives.propensity import Propensities, PropensityModel, propen
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_BRANCHING = 5  # children of a label; the propensity fit asks for more than 4 descendants
-_SIGNATURE = 4  # words that a label likes, the first one most
+_BRANCHING = 5  # children per label; the propensity fit needs more than 4 descendants
+_SIGNATURE = 4  # words that a label prefers, the first one most
 _SIGNAL = 0.4  # share of a point's words that come from its labels
 _EMPHASIS = 0.2  # a point is more about its rarer labels: their weight is (chance of the label)^-_EMPHASIS
-_MEDIAN_LENGTH = 50  # words of a point
+_MEDIAN_LENGTH = 50  # words per point
 _POINTS_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True, eq=False)
 class SyntheticLongtail:
-    """`train` and `test` hold the observed labels; the complete ones and the propensities are what really was.
+    """Synthetic training and test data with observed labels, complete labels and propensities.
 
-    An observed label is a complete label that was kept with its propensity, independently of all else.
+    Each complete label was observed with its propensity, independently of all others.
+
+    Attributes
+    ----------
+    train, test : Dataset
+        Points with their observed labels.
+    train_complete_Y, test_complete_Y : csr_matrix
+        Complete labels of the same points.
+    propensities : (L,) array
+        Probability per label that a complete label was observed.
     """
 
     train: Dataset
@@ -60,16 +69,44 @@ def make_longtail(
     kind: str = "sparse",
     random_state: int = 0,
 ) -> SyntheticLongtail:
-    """A training set of `n_points` and a test set of `n_test_points` (a third of them if not given).
+    """Generate a training and a test set with a long tail, a label hierarchy and missing labels.
 
-    exponent: the points of the r-th most frequent label fall as (r + a few)^-exponent. labels_per_point: mean number of
-    complete labels. propensity: a PropensityModel (or (A, B), or a preset's name), which is met by the
-    training counts that remain after dropping; one propensity a label; or None, so that no label is missing. kind:
-    `"sparse"` gives unit-norm TF-IDF rows, `"text"` the same words as texts, and label texts. The same arguments and
-    `random_state` give the same data.
+    Parameters
+    ----------
+    n_points : int, default 6000
+        Number of training points.
+    n_features : int, default 5000
+        Number of words.
+    n_labels : int, default 1000
+        Number of labels.
+    n_test_points : int, optional
+        Number of test points; a third of `n_points` if not given.
+    exponent : float, default 1.0
+        The number of points of the r-th most frequent label falls as (r + shift)^-exponent, with a small shift.
+    labels_per_point : float, default 5.0
+        Mean number of complete labels per point.
+    propensity : PropensityModel, (A, B), str, array_like or None
+        A model, its parameters or the name of a preset, which holds for the observed training counts; or one
+        propensity per label; or None, so that no label is missing.
+    kind : {"sparse", "text"}, default "sparse"
+        Points as unit-norm TF-IDF rows, or the same words as texts, with label texts.
+    random_state : int, default 0
+        Seed; the same arguments and seed give the same data.
+
+    Returns
+    -------
+    SyntheticLongtail
+        `train` and `test` datasets, complete labels and propensities.
+
+    Raises
+    ------
+    ParameterError
+        If a size is not a whole number from 1 up, or `labels_per_point` cannot be reached.
     """
     n_test_points = max(1, n_points // 3) if n_test_points is None else n_test_points
-    _check_sizes(n_points=n_points, n_features=n_features, n_labels=n_labels, n_test_points=n_test_points)
+    sizes = {"n_points": n_points, "n_features": n_features, "n_labels": n_labels, "n_test_points": n_test_points}
+    for name, size in sizes.items():
+        check_whole(name, size, 1)
     check_whole("random_state", random_state, 0)
     if kind not in ("sparse", "text"):
         raise ParameterError(f"kind is {kind!r}, but must be 'sparse' or 'text'")
@@ -98,14 +135,8 @@ def make_longtail(
     return SyntheticLongtail(sets[0], sets[1], complete[train], complete[test], p)
 
 
-def _check_sizes(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-            raise ParameterError(f"{name} is {size!r}, but must be a whole number, at least 1")
-
-
 class _Tree(NamedTuple):
-    """parent: of each label, -1 for a root. end, reach: the chance that one draw ends at a label, or at or below it."""
+    """Label tree: parent per label (-1: root), and the probability that a draw ends there, or there or below."""
 
     parent: Ints
     end: Floats
@@ -113,12 +144,12 @@ class _Tree(NamedTuple):
 
 
 def _make_tree(rng: np.random.Generator, n_labels: int, exponent: float) -> _Tree:
-    """Labels in a tree where the r-th label is reached with a chance of about (r + shift)^-exponent.
+    """Build a tree whose r-th label is reached with probability proportional to about (r + shift)^-exponent.
 
-    The shift keeps the first label from being on half of the points (Zipf-Mandelbrot). For exponents below 1 the head
-    comes out heavier: so many rare labels have more points than one label could have as their common ancestor.
-    Built in the order of frequency: the first 2 sqrt(L) labels are roots, and the children of label j are the next
-    `_BRANCHING` ones that have no parent yet, so a parent is always more frequent than its children.
+    The shift keeps the first label from covering half of the points (Zipf-Mandelbrot). For exponents below 1 the head
+    is heavier than that: the many rare labels together have more points than their common ancestor would have.
+    Labels are added in order of frequency: the first 2 sqrt(L) are roots, and the children of label j are the next
+    `_BRANCHING` labels without a parent, so a parent is always more frequent than its children.
     """
     if not isinstance(exponent, (int, float)) or not 0 <= exponent < math.inf:
         raise ParameterError(f"exponent is {exponent!r}, but must be a number from 0 up")
@@ -127,7 +158,7 @@ def _make_tree(rng: np.random.Generator, n_labels: int, exponent: float) -> _Tre
     parent = np.where(rank < n_roots, -1, (rank - n_roots) // _BRANCHING)
     wanted = (rank + 1.0 + n_roots / 10) ** -exponent
     below = np.bincount(parent[n_roots:], weights=wanted[n_roots:], minlength=n_labels)
-    # What is left for the label itself; where the children want more than their parent has, it still gets a little.
+    # The rest is left for the label itself; where the children need more than the parent has, it still gets a little.
     end = np.maximum(wanted - below, 0.1 * wanted)
     reach = end.copy()
     stop = n_labels
@@ -136,7 +167,7 @@ def _make_tree(rng: np.random.Generator, n_labels: int, exponent: float) -> _Tre
         np.add.at(reach, parent[start:stop], reach[start:stop])
         stop = start
     total = end.sum()
-    label = rng.permutation(n_labels)  # ids say nothing about frequency
+    label = rng.permutation(n_labels)  # ids do not reveal frequency
     by_label = np.empty(n_labels, dtype=np.int64)
     by_label[label] = np.where(parent >= 0, label[parent], -1)
     tree = _Tree(by_label, np.empty(n_labels), np.empty(n_labels))
@@ -145,7 +176,7 @@ def _make_tree(rng: np.random.Generator, n_labels: int, exponent: float) -> _Tre
 
 
 def _draw_labels(rng: np.random.Generator, n: int, tree: _Tree, labels_per_point: float) -> sparse.csr_matrix:
-    """Complete labels: each point makes 1 + Poisson draws, and carries where they end and all ancestors of that."""
+    """Draw complete labels: 1 + Poisson draws per point; each adds the label where it ends and all its ancestors."""
     n_draws = 1 + rng.poisson(_extra_draws(tree, labels_per_point), n)
     point = np.repeat(np.arange(n), n_draws)
     label = _choose(rng, tree.end, point.size)
@@ -163,7 +194,7 @@ def _draw_labels(rng: np.random.Generator, n: int, tree: _Tree, labels_per_point
 
 
 def _extra_draws(tree: _Tree, labels_per_point: float) -> float:
-    """The Poisson mean with which a point has `labels_per_point` labels on average."""
+    """Return the Poisson mean that gives `labels_per_point` labels per point on average."""
 
     def mean_labels(extra: float) -> float:
         # P(no draw reaches l) = (1 - reach) E[(1 - reach)^Poisson]
@@ -173,8 +204,8 @@ def _extra_draws(tree: _Tree, labels_per_point: float) -> float:
     number = isinstance(labels_per_point, (int, float)) and not isinstance(labels_per_point, bool)
     if not number or not (math.isclose(labels_per_point, least) or least <= labels_per_point < most):
         raise ParameterError(
-            f"labels_per_point is {labels_per_point!r}, but with {most} labels must be at least {least:.2f} "
-            f"(a label brings its ancestors) and less than {most}"
+            f"labels_per_point is {labels_per_point!r}, but with {most} labels it must be at least {least:.2f} "
+            f"(each label adds its ancestors) and less than {most}"
         )
     high = 1.0
     while mean_labels(high) < labels_per_point:
@@ -185,9 +216,9 @@ def _extra_draws(tree: _Tree, labels_per_point: float) -> float:
 
 
 def _propensities_met(propensity: Propensities, complete_counts: Ints, n_points: int) -> Floats:
-    """Propensities p with p = model(p n*): the model speaks of observed counts, which depend on p.
+    """Solve p = model(p n*): the model takes observed counts, which depend on p.
 
-    The iteration contracts, since d log p / d log n is at most A in the model, and A < 1 in every published one.
+    The iteration contracts: d log p / d log n is at most A in the model, and A < 1 in every published one.
     """
     p = np.ones(complete_counts.size)
     for _ in range(100):
@@ -203,8 +234,10 @@ def _dropped(rng: np.random.Generator, complete: sparse.csr_matrix, p: Floats) -
 
 
 class _Words(NamedTuple):
-    """background: weight of each word. signature: (L, _SIGNATURE) words of each label; preference: their weights.
-    emphasis: weight of each label among those of a point.
+    """Word distributions.
+
+    `background`: weight per word. `signature`: (L, _SIGNATURE) words per label; `preference`: their weights.
+    `emphasis`: weight of a label among those of a point.
     """
 
     background: Floats
@@ -217,8 +250,8 @@ def _make_words(rng: np.random.Generator, n_features: int, reach: Floats) -> _Wo
     order = rng.permutation(n_features)
     rank = np.arange(n_features)
     background, liked = np.empty(n_features), np.empty(n_features)
-    background[order] = 1.0 / (rank + 10.0)  # Zipf's law, its very top flattened
-    liked[order] = 1.0 / np.sqrt(rank + 50.0)  # signatures too prefer frequent words, but less
+    background[order] = 1.0 / (rank + 10.0)  # Zipf's law with a flattened top
+    liked[order] = 1.0 / np.sqrt(rank + 50.0)  # signatures prefer frequent words too, but less
     signature = _choose(rng, liked, reach.size * _SIGNATURE).reshape(reach.size, _SIGNATURE)
     return _Words(background, signature, 1.0 / np.arange(1, _SIGNATURE + 1), reach**-_EMPHASIS)
 
@@ -226,7 +259,7 @@ def _make_words(rng: np.random.Generator, n_features: int, reach: Floats) -> _Wo
 def _draw_words(
     seeds: np.random.SeedSequence, complete: sparse.csr_matrix, words: _Words
 ) -> Iterator[tuple[Ints, Ints]]:
-    """(lengths, words) of block after block of points, so that the words of all points are never in memory."""
+    """Yield (lengths, words) per block of points, so that the words of all points are never in memory at once."""
     for start in range(0, complete.shape[0], _POINTS_AT_ONCE):
         rng = np.random.default_rng(seeds.spawn(1)[0])
         Y = complete[start : start + _POINTS_AT_ONCE]
@@ -240,17 +273,17 @@ def _draw_words(
 
 
 def _choose(rng: np.random.Generator, weights: Floats, size: int) -> Ints:
-    """Positions drawn with these weights; `Generator.choice` does the same, but checks the sum to 1 and is slower."""
+    """Draw positions with these weights; faster than `Generator.choice`, which also checks that they sum to 1."""
     cumulative = np.cumsum(weights)
     return np.searchsorted(cumulative[:-1], rng.random(size) * cumulative[-1], side="right").astype(np.int64)
 
 
 def _choose_in_rows(rng: np.random.Generator, Y: sparse.csr_matrix, weights: Floats, rows: Ints) -> Ints:
-    """For each of these rows one of its labels, drawn with the labels' weights."""
+    """Draw one label per given row, with the labels' weights."""
     cumulative = np.concatenate([[0.0], np.cumsum(weights[Y.indices])])
     start, stop = Y.indptr[rows], Y.indptr[rows + 1]
     aim = cumulative[start] + rng.random(rows.size) * (cumulative[stop] - cumulative[start])
-    # Rounding may push an aim over the edge of its row.
+    # Rounding may push an aim past the end of its row.
     chosen = np.clip(np.searchsorted(cumulative, aim, side="right") - 1, start, stop - 1)
     return Y.indices[chosen].astype(np.int64)
 
@@ -264,7 +297,7 @@ def _count_matrix(lengths: Ints, drawn: Ints, n_features: int) -> sparse.csr_mat
 
 
 def _as_texts(blocks: Iterator[tuple[Ints, Ints]], words: _Words) -> tuple[list[str], list[str]]:
-    """The points' words written out, and for each label its signature."""
+    """Return the points' words as texts, and the signature of each label as its text."""
     spelling = np.array([_spelled(i) for i in range(words.background.size)], dtype=object)
     texts: list[str] = []
     for lengths, drawn in blocks:
@@ -275,7 +308,7 @@ def _as_texts(blocks: Iterator[tuple[Ints, Ints]], words: _Words) -> tuple[list[
 
 
 def _spelled(number: int) -> str:
-    """A pronounceable word, another one for every number: its digits as syllables."""
+    """Return a pronounceable word per number: its base-75 digits as syllables."""
     word = ""
     while number or len(word) < 4:
         number, digit = divmod(number, 75)

@@ -1,4 +1,4 @@
-"""CSV, TSV and Parquet tables with a text column and a labels column, read and written in batches by pyarrow."""
+"""CSV, TSV and Parquet tables with a text column and a label column, read and written in batches by pyarrow."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.data.jsonl import point_labels
-from longtail.data.labels import LabelCollector
+from longtail.data.labels import SEPARATOR, LabelCollector
 from longtail.data.texts import Texts, TextsBuilder
 from longtail.errors import DataError
 
 logger = logging.getLogger(__name__)
 
-Path = str | os.PathLike[str]
 
-SEPARATOR = ";"
-_SEPARATORS = (",", "|", "\t", ";")  # that tables have between labels
-_BLOCK_BYTES = 16 << 20  # a CSV row must fit into a block
+_SEPARATORS = (",", "|", "\t", ";")  # common ones, for the hint that `separator` may be wrong
+_BLOCK_BYTES = 16 << 20  # a CSV row must fit into one block
 _ROWS = 4096
 
 
 def read_csv(
-    path: Path,
+    path: PathLike,
     *,
     delimiter: str = ",",
     label_names: Sequence[str] | None = None,
@@ -39,10 +38,10 @@ def read_csv(
     labels_field: str | None = "labels",
     separator: str = SEPARATOR,
 ) -> Dataset:
-    """Texts and labels of a table whose first row names its columns; the labels of a row are split at `separator`."""
+    """Read a CSV or TSV file whose first row names the columns; parameters as in `read_dataset`."""
     columns = [text_field] if labels_field is None else [text_field, labels_field]
     with _arrow_errors(path):
-        # The names are read first: asked for a column that is not there, pyarrow does not say which ones there are.
+        # Read the column names first: for a missing column, pyarrow does not say which columns there are.
         with files.reading(path) as stream:
             if not stream.peek(1):  # type: ignore[attr-defined]
                 raise DataError("the file is empty", path=path)
@@ -66,14 +65,14 @@ def _open_csv(stream: Any, delimiter: str, columns: list[str] | None = None) -> 
 
 
 def read_parquet(
-    path: Path,
+    path: PathLike,
     *,
     label_names: Sequence[str] | None = None,
     text_field: str = "text",
     labels_field: str | None = "labels",
     separator: str = SEPARATOR,
 ) -> Dataset:
-    """Texts and labels of a Parquet file; labels are a list column, or strings that are split at `separator`."""
+    """Read a Parquet file whose labels are lists, or strings split at `separator`; parameters as in `read_dataset`."""
     columns = [text_field] if labels_field is None else [text_field, labels_field]
     with _arrow_errors(path), files.reading(path) as stream:
         file = pa.parquet.ParquetFile(stream)
@@ -83,26 +82,25 @@ def read_parquet(
 
 
 @contextmanager
-def _arrow_errors(path: Path) -> Iterator[None]:
+def _arrow_errors(path: PathLike) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:  # pyarrow checks the cells, but not the names of the columns
-        raise DataError(f"the names of the columns are not UTF-8 ({error.reason})", path=path) from error
+        raise DataError(f"the column names are not UTF-8 ({error.reason})", path=path) from error
     except pa.ArrowException as error:
         raise DataError(f"cannot be read as a table ({str(error).splitlines()[0]})", path=path) from error
 
 
-def _check_columns(path: Path, found: list[str], wanted: list[str]) -> None:
-    for column in wanted:
+def _check_columns(path: PathLike, found: list[str], wanted: list[str]) -> None:
+    for column, option in zip(wanted, ("text", "labels"), strict=False):
         if found.count(column) != 1:
-            problem = "is missing" if column not in found else "occurs more than once"
-            raise DataError(
-                f"the column {problem}; the columns: {', '.join(map(repr, found))}", path=path, field=column
-            )
+            problem = f"no column {column!r}" if column not in found else f"column {column!r} occurs more than once"
+            said = f"{problem}; columns are {', '.join(found)} (use {option}_field, --{option}-field)"
+            raise DataError(said, path=path)
 
 
 def _collect(
-    path: Path, batches: Any, columns: list[str], label_names: Sequence[str] | None, separator: str
+    path: PathLike, batches: Any, columns: list[str], label_names: Sequence[str] | None, separator: str
 ) -> Dataset:
     texts, labels = TextsBuilder(), LabelCollector(label_names)
     row = 0
@@ -112,11 +110,11 @@ def _collect(
             row += 1
             text = values[0].as_py()
             if not isinstance(text, str):
-                raise DataError(f"row {row}: must be a text, not {text!r:.40}", path=path, field=columns[0])
+                raise DataError(f"row {row}: must be a string, not {text!r:.40}", path=path, field=columns[0])
             texts.append(text)
             names = _split(values[1].as_py(), separator) if len(columns) == 2 else []
             if names is None:
-                said = f"row {row}: must be a list of labels, or labels with {separator!r} between them"
+                said = f"row {row}: must be a list of labels, or labels separated by {separator!r}"
                 raise DataError(said, path=path, field=columns[1])
             labels.add_point(names)
     if row == 0:
@@ -126,21 +124,21 @@ def _collect(
     return Dataset(Y=Y, texts=Texts(*texts.arrays()), label_names=found)
 
 
-def _hint_at_separator(path: Path, Y: Any, names: Sequence[str] | None, separator: str) -> None:
-    """Where no cell was split and most labels hold what others put between labels, it is said."""
+def _hint_at_separator(path: PathLike, Y: Any, names: Sequence[str] | None, separator: str) -> None:
+    """Warn if no cell was split and most labels contain another common separator."""
     if not names or int(Y.getnnz(axis=1).max()) > 1:
         return
     for other in _SEPARATORS:
         if other != separator and sum(other in name for name in names) > len(names) / 2:
             logger.warning(
-                "%s: no row has more than one label, and most labels hold %r, e.g. %r; if it stands between labels, "
-                "say so (separator=%r, --separator)", os.fspath(path), other, names[0], other,
+                "%s: no row has more than one label, and most labels contain %r, e.g. %r; if it separates labels, "
+                "use separator=%r (--separator)", os.fspath(path), other, names[0], other,
             )  # fmt: skip
             return
 
 
 def _split(value: Any, separator: str) -> list[str] | None:
-    """The labels of a cell; None where it holds something else. A cell without a value has no labels."""
+    """Return the labels of a cell, or None if it contains something else. A null cell has no labels."""
     if value is None:
         return []
     if isinstance(value, str):
@@ -152,12 +150,12 @@ def _split(value: Any, separator: str) -> list[str] | None:
     return [str(item) for item in value]
 
 
-def write_csv(dataset: Dataset, path: Path, *, delimiter: str = ",", overwrite: bool = False) -> None:
-    """Write the columns `text` and `labels`, every value in quotes, labels with `;` between them."""
+def write_csv(dataset: Dataset, path: PathLike, *, delimiter: str = ",", overwrite: bool = False) -> None:
+    """Write the columns `text` and `labels`, all values quoted, labels separated by `;`."""
     for name in dataset.label_names or ():
         if SEPARATOR in name or name.strip() != name or not name:
             raise DataError(
-                f"the label {name!r} cannot be written to CSV: it is empty, or has {SEPARATOR!r} or outer spaces"
+                f"the label {name!r} cannot be written to CSV: it is empty, contains {SEPARATOR!r} or has outer spaces"
             )
     schema = pa.schema([("text", pa.large_string()), ("labels", pa.large_string())])
     options = pa.csv.WriteOptions(delimiter=delimiter, quoting_style="all_valid")
@@ -170,7 +168,7 @@ def write_csv(dataset: Dataset, path: Path, *, delimiter: str = ",", overwrite: 
             writer.write_batch(batch)
 
 
-def write_parquet(dataset: Dataset, path: Path, *, overwrite: bool = False) -> None:
+def write_parquet(dataset: Dataset, path: PathLike, *, overwrite: bool = False) -> None:
     """Write the columns `text` and `labels` (a list of strings)."""
     schema = pa.schema([("text", pa.large_string()), ("labels", pa.large_list(pa.large_string()))])
     batches = _batches(dataset, schema, lambda labels: [str(label) for label in labels])
@@ -184,7 +182,7 @@ def write_parquet(dataset: Dataset, path: Path, *, overwrite: bool = False) -> N
 
 def _batches(dataset: Dataset, schema: pa.Schema, as_cell: Any) -> Iterator[pa.RecordBatch]:
     if dataset.texts is None:
-        raise DataError("a table holds texts, and this dataset has only features; write it as .txt, .npz or a folder")
+        raise DataError("tables need texts, but this dataset has only features; write .txt, .npz or a directory")
     points = zip(dataset.texts, point_labels(dataset), strict=True)
     while rows := list(islice(points, _ROWS)):
         cells = [[text for text, _ in rows], [as_cell(labels) for _, labels in rows]]

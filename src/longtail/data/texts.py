@@ -1,4 +1,4 @@
-"""Many texts as one UTF-8 buffer: a sequence of strings that may lie in a mapped file instead of in memory."""
+"""Texts in one UTF-8 buffer: a sequence of strings that may live in a memory-mapped file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,20 @@ from longtail.errors import DataError
 
 
 class Texts(Sequence[str]):
-    """An immutable sequence of strings over `buffer` (UTF-8 bytes) and `offsets` (n + 1 positions in it).
+    """Immutable sequence of strings over one UTF-8 buffer.
 
-    A slice shares the buffer. Items are decoded when they are asked for, so iterating holds one string at a time.
+    Items are decoded on access, so iterating keeps one string in memory at a time. A slice shares the buffer.
+
+    Parameters
+    ----------
+    buffer : (bytes,) array of uint8
+        UTF-8 bytes of all texts.
+    offsets : (n + 1,) array of int64
+        Text i is `buffer[offsets[i]:offsets[i + 1]]`.
+
+    See Also
+    --------
+    Texts.of : make texts from strings.
     """
 
     __slots__ = ("buffer", "offsets")
@@ -25,14 +36,29 @@ class Texts(Sequence[str]):
 
     def __init__(self, buffer: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
         if buffer.dtype != np.uint8 or offsets.dtype != np.int64 or buffer.ndim != 1 or offsets.ndim != 1:
-            raise DataError("texts need a flat uint8 buffer and flat int64 offsets")
+            raise DataError("texts need a one-dimensional uint8 buffer and one-dimensional int64 offsets")
         if offsets.size == 0 or offsets[0] < 0 or offsets[-1] > buffer.size or (np.diff(offsets) < 0).any():
-            raise DataError(f"the offsets of the texts must rise from 0 to at most {buffer.size}, the buffer's size")
+            raise DataError(f"offsets of texts must be sorted and lie between 0 and the buffer's size, {buffer.size}")
         self.buffer, self.offsets = buffer, offsets
 
     @classmethod
     def of(cls, strings: Iterable[str]) -> Self:
-        """Texts from any iterable of strings, which is read once and not kept."""
+        """Make texts from an iterable of strings, which is read once and not kept.
+
+        Parameters
+        ----------
+        strings : iterable of str
+            Strings; a `Texts` is returned as it is.
+
+        Returns
+        -------
+        Texts
+
+        Raises
+        ------
+        DataError
+            If an item is not a string, or not valid Unicode.
+        """
         if isinstance(strings, cls):
             return strings
         builder = TextsBuilder()
@@ -71,7 +97,17 @@ class Texts(Sequence[str]):
         return self.buffer[start:end].tobytes().decode("utf-8")
 
     def subset(self, rows: ArrayLike) -> Texts:
-        """The texts of these rows (ids or a mask), in that order."""
+        """Return a copy of the texts of these rows.
+
+        Parameters
+        ----------
+        rows : array_like
+            Row ids, in the order wanted, or a boolean mask.
+
+        Returns
+        -------
+        Texts
+        """
         chosen = np.arange(len(self))[np.asarray(rows)]
         builder = TextsBuilder()
         for row in chosen:
@@ -79,7 +115,7 @@ class Texts(Sequence[str]):
         return Texts(*builder.arrays())
 
     def packed(self) -> Texts:
-        """The same texts over a buffer without anything before, behind or between them that is not theirs."""
+        """Return the same texts over a buffer that contains nothing else."""
         start, end = self.offsets[0], self.offsets[-1]
         return Texts(self.buffer[start:end], self.offsets - start)
 
@@ -96,19 +132,21 @@ class Texts(Sequence[str]):
 
 
 class TextsBuilder:
-    """Collects texts one by one into a growing byte buffer."""
+    """Builder of `Texts`: collects texts in a growing byte buffer."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
         self._offsets = array("q", [0])
 
     def append(self, text: str) -> None:
+        """Add a text."""
         self.append_bytes(text.encode("utf-8"))
 
     def append_bytes(self, encoded: bytes | memoryview[Any]) -> None:
+        """Add a text that is already UTF-8."""
         self._bytes += encoded
         self._offsets.append(len(self._bytes))
 
     def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """The buffer and the offsets, without a copy; the builder must not be used afterwards."""
+        """Return buffer and offsets without a copy; the builder must not be used afterwards."""
         return np.frombuffer(self._bytes, dtype=np.uint8), np.frombuffer(self._offsets, dtype=np.int64)

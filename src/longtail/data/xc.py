@@ -1,12 +1,11 @@
-"""XC-repository files: an optional `N D L` header, then a line `l1,l2 f:v f:v` for each point.
+"""XC-repository files: an optional `N D L` header, then one line `l1,l2 f:v f:v` per point.
 
-Labels and features count from 0. A point without labels begins with a space or directly with `f:v`; an empty line is a
-point without anything. Features may be unsorted in the file; they are sorted when read.
+Labels and features count from 0. The line of a point without labels begins with a space or directly with `f:v`; an
+empty line is a point without labels and features. Labels and features may be unsorted; they are sorted when read.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,23 +17,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.inputs import PathLike
 from longtail.core.threads import in_threads, thread_count
 from longtail.data import files, xc_kernels
 from longtail.data.dataset import Dataset
 from longtail.errors import DataError
 
-Path = str | os.PathLike[str]
-
 BLOCK_BYTES = 1 << 20
-# Blocks wait in memory for each thread, and beyond this many the disk or the decompression is what one waits for.
+# Each thread keeps blocks in memory, and with more threads the disk or the decompression is the bottleneck.
 _MAX_THREADS = 8
 _MAX_WIDTH = 2**31 - 1  # indices are int32
 _HEADER = re.compile(rb"(\d+) +(\d+) +(\d+) *\r?\n?")
 _ROUNDS_TO_INFINITY = 2.0**128 - 2.0**103  # half a unit above the largest float32
 
 
-def read_xc(path: Path, *, n_features: int | None = None, n_labels: int | None = None) -> Dataset:
-    """The points of an XC file. `n_features`, `n_labels`: the widths to give X and Y, at least those of the file."""
+def read_xc(path: PathLike, *, n_features: int | None = None, n_labels: int | None = None) -> Dataset:
+    """Read an XC file; `n_features` and `n_labels` are the widths of X and Y, at least those of the file."""
     with files.reading(path) as stream:
         first = stream.readline()
         if not first:
@@ -56,7 +54,7 @@ def read_xc(path: Path, *, n_features: int | None = None, n_labels: int | None =
 
 @dataclass(frozen=True)
 class _Header:
-    """The counts at the head of a file; without a header the limits are those of the caller or of the index type."""
+    """Counts in the header of a file; without a header, limits from the caller or the index type."""
 
     given: bool
     n_points: int
@@ -64,7 +62,7 @@ class _Header:
     n_labels: int
 
 
-def _read_header(first: bytes, path: Path, n_features: int | None, n_labels: int | None) -> _Header:
+def _read_header(first: bytes, path: PathLike, n_features: int | None, n_labels: int | None) -> _Header:
     match = _HEADER.fullmatch(first)
     if match is None:
         return _Header(False, -1, *(_MAX_WIDTH if wanted is None else wanted for wanted in (n_features, n_labels)))
@@ -78,7 +76,7 @@ def _read_header(first: bytes, path: Path, n_features: int | None, n_labels: int
 
 
 def _blocks_of_lines(stream: BinaryIO, rest: bytes) -> Iterator[bytes]:
-    """The stream in blocks of whole lines; the last line gets its newline if it has none."""
+    """Yield the stream in blocks of whole lines; adds the newline of the last line if it is missing."""
     pieces = [rest]
     while piece := stream.read(BLOCK_BYTES):
         cut = piece.rfind(b"\n") + 1
@@ -95,7 +93,7 @@ def _blocks_of_lines(stream: BinaryIO, rest: bytes) -> Iterator[bytes]:
 
 @dataclass
 class _Block:
-    """What one block of lines says; `error` (message, line within the block) if it cannot be read."""
+    """Parsed lines of one block; `error` is (message, line within the block) if a line is malformed."""
 
     labels: NDArray[np.int32]
     label_ends: NDArray[np.int64]
@@ -106,7 +104,7 @@ class _Block:
 
     @property
     def trailing_empty_lines(self) -> int:
-        """How many lines at the end have neither labels nor features."""
+        """Number of lines at the end without labels and features."""
         filled = [
             int(np.searchsorted(ends, indices.size)) + 1
             for ends, indices in ((self.label_ends, self.labels), (self.feature_ends, self.features))
@@ -139,13 +137,13 @@ def _parse_block(block: bytes, label_limit: int, feature_limit: int) -> _Block:
 
 
 def _convert_inexact(block: bytes, inexact: NDArray[np.int64], parsed: _Block) -> tuple[str, int] | None:
-    """Let Python convert the few values that the kernel cannot round with certainty; refuse those beyond float32."""
+    """Convert the few values that the kernel cannot round with certainty in Python; refuse those beyond float32."""
     for start, feature in inexact.tolist():
         token = _token(block, start)
         value = float(token)
         if abs(value) >= _ROUNDS_TO_INFINITY:
             line = int(np.searchsorted(parsed.feature_ends, feature, side="right"))
-            return f"the value {_shown(token)} is too large for a 32-bit number", line
+            return f"the value {_shown(token)} is too large for a 32-bit float", line
         parsed.values[feature] = value
     return None
 
@@ -175,7 +173,7 @@ def _message(code: int, block: bytes, where: int, label_limit: int, feature_limi
         xc_kernels.LABEL_RANGE: f"the label at {token} is out of range: there are {label_limit} labels, from 0",
         xc_kernels.FEATURE_RANGE: f"the feature at {token} is out of range: there are {feature_limit} features, from 0",
         xc_kernels.NO_COLON: f"expected 'feature:value' at {token}",
-        xc_kernels.BAD_VALUE: f"expected a feature with a finite decimal number, like 7:0.25, at {token}",
+        xc_kernels.BAD_VALUE: f"expected a feature with a finite decimal value, like 7:0.25, at {token}",
         xc_kernels.STRAY: f"expected labels like 3,17 at {token}",
     }[code]
 
@@ -193,9 +191,9 @@ def _shown(token: bytes) -> str:
 
 
 class _Lines:
-    """The parsed blocks of a file, and the matrices that they make."""
+    """Parsed blocks of a file, joined into matrices."""
 
-    def __init__(self, path: Path, header: _Header) -> None:
+    def __init__(self, path: PathLike, header: _Header) -> None:
         self._path, self._header = path, header
         self._blocks: list[_Block] = []
         self._n_lines = 0
@@ -219,13 +217,13 @@ class _Lines:
             raise DataError(f"{said}, but there are more lines", path=self._path, line=self._header.n_points + 2)
 
     def matrices(self, n_labels: int | None, n_features: int | None) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
-        """Y and X. Each array leaves the blocks as it is joined, so that at most one is held twice."""
+        """Return Y and X. Blocks drop each array once it is joined, so at most one array is in memory twice."""
         header, n_points = self._header, self._n_lines
         if header.given:
             if n_points < header.n_points:
                 said = f"the header says {header.n_points} points, but the file ends after {n_points}"
                 raise DataError(said, path=self._path, line=n_points + 1)
-            n_points = header.n_points  # beyond are only empty lines at the end
+            n_points = header.n_points  # the rest are empty lines at the end
         indptr = _joined_ends([block.label_ends for block in self._blocks])[: n_points + 1]
         indices = self._join("labels", np.int32)
         width = _width(indices, header.n_labels if header.given else None, n_labels)
@@ -259,17 +257,17 @@ def _canonical_csr(
     data: NDArray[np.float32], indices: NDArray[np.int32], indptr: NDArray[np.int64], width: int
 ) -> sparse.csr_matrix:
     matrix = sparse.csr_matrix((data, indices, indptr), shape=(indptr.size - 1, width), copy=False)
-    matrix.has_canonical_format = True  # every line was found sorted or was sorted; spares SciPy a pass
+    matrix.has_canonical_format = True  # every line is sorted by now; saves SciPy a pass
     return matrix
 
 
-def write_xc(dataset: Dataset, path: Path, *, overwrite: bool = False) -> None:
-    """Write X and Y with a header; values as the shortest decimals that read back as the same float32.
+def write_xc(dataset: Dataset, path: PathLike, *, overwrite: bool = False) -> None:
+    """Write X and Y with a header; values are the shortest decimals that read back as the same float32.
 
-    The format has no place for label names, label texts and parents.
+    The format cannot store texts, label names, label texts and parents.
     """
     if dataset.X is None:
-        raise DataError("an XC file holds features, and this dataset has only texts; make features of them first")
+        raise DataError("XC files store features, but this dataset has only texts; convert them to features first")
     with files.writing(path, overwrite=overwrite) as stream:
         stream.write(f"{dataset.n_points} {dataset.n_features} {dataset.n_labels}\n".encode())
         for start in range(0, dataset.n_points, 4096):
@@ -281,7 +279,7 @@ def _formatted(Y: sparse.csr_matrix, X: sparse.csr_matrix) -> bytes:
     labels = _joined_rows(Y.indptr, pa.array(Y.indices).cast(pa.large_string()), ",")
     pairs = (pa.array(X.indices).cast(pa.large_string()), pa.array(X.data).cast(pa.large_string()))
     features = _joined_rows(X.indptr, pc.binary_join_element_wise(*pairs, pa.scalar(":", pa.large_string())), " ")
-    # A point without labels begins with the space that separates them, so that no empty line comes about.
+    # The line of a point without labels begins with the separating space, so no line is empty.
     lines = pc.binary_join_element_wise(labels, features, pa.scalar(" ", pa.large_string()))
     return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
 

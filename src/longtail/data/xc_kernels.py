@@ -1,6 +1,6 @@
-"""The kernels that parse XC-repository lines (`l1,l2 f:v f:v`) out of a block of bytes.
+"""Kernels that parse XC-repository lines (`l1,l2 f:v f:v`) in a block of bytes.
 
-A block ends with a newline, so every inner loop stops at a byte that is none of its own before the block ends.
+A block ends with a newline, so every inner loop meets a byte that stops it before the block ends.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
-# Error codes of `parse_lines`; `xc.py` turns them into sentences.
+# Error codes of `parse_lines`; `xc.py` turns them into messages.
 NO_ERROR, NOT_A_NUMBER, NEGATIVE, LABEL_RANGE, FEATURE_RANGE, NO_COLON, BAD_VALUE, STRAY = range(8)
 
-# Powers of ten up to 1e63 suffice: the last of 19 digits of a float32 stands for 1e-57 at least.
+# Powers of ten up to 1e63 suffice: the last of 19 digits of a float32 is worth at least 1e-57.
 POWERS = np.array([float(f"1e{e}") for e in range(64)], dtype=np.float64)
 _TAB, _NEWLINE, _RETURN, _SPACE, _PLUS, _COMMA, _MINUS, _POINT, _ZERO, _COLON = 9, 10, 13, 32, 43, 44, 45, 46, 48, 58
 _UPPER_E, _LOWER_E = 69, 101
-_MAX_EXPONENT = 9_999  # larger ones are left to Python
-# Outside of the normal float32 numbers Python's own conversion decides.
+_MAX_EXPONENT = 9_999  # Python converts larger ones
+# Python converts values outside the normal float32 range.
 _SMALLEST, _LARGEST = 1.2e-38, 3.4e38
 
 
 @njit(cache=True, nogil=True)
 def count_marks(block: Bytes) -> tuple[int, int, int]:
-    """Newlines, commas and colons in the block: upper bounds for what `parse_lines` will find."""
+    """Count newlines, commas and colons in the block: upper bounds for what `parse_lines` finds."""
     newlines = commas = colons = 0
     for byte in block:
         newlines += byte == _NEWLINE
@@ -39,7 +39,7 @@ def count_marks(block: Bytes) -> tuple[int, int, int]:
 
 @njit(cache=True, nogil=True)
 def _exact_single(digits: np.uint64, exponent: int) -> tuple[float, bool]:
-    """digits * 10^exponent as the nearest double, up to a few units in its last place; False where that is too coarse.
+    """Return digits * 10^exponent as a double, up to a few units in the last place, and whether that is exact enough.
 
     The caller rounds to float32, which drops 29 bits. If those bits are not within 8 of the half-way point, the error
     of at most 3 units (conversion, power, product) cannot change the rounding.
@@ -62,7 +62,7 @@ def _exact_single(digits: np.uint64, exponent: int) -> tuple[float, bool]:
 
 @njit(cache=True, nogil=True)
 def parse_value(block: Bytes, start: int) -> tuple[float, int, bool, bool]:
-    """The decimal number at `start`: (value, end, is it one, is the value exact to float32)."""
+    """Parse the decimal number at `start`: (value, end, whether it is a number, whether it is exact to float32)."""
     at = start
     negative = block[at] == _MINUS
     if negative or block[at] == _PLUS:
@@ -107,7 +107,7 @@ def parse_value(block: Bytes, start: int) -> tuple[float, int, bool, bool]:
 
 @njit(cache=True, nogil=True, inline="always")
 def _parse_index(block: Bytes, at: int) -> tuple[int, int]:
-    """The digits at `at` as a number (capped above every valid index) and where they end."""
+    """Return the digits at `at` as a number (capped above every valid index) and their end."""
     index = 0
     while _ZERO <= block[at] <= _ZERO + 9:
         index = min(index * 10 + int(block[at]) - _ZERO, 1 << 40)
@@ -127,9 +127,9 @@ def _is_line_end(block: Bytes, at: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def _parse_labels(block: Bytes, at: int, limit: int, labels: Ints, n: int) -> tuple[int, int, int, bool]:
-    """The labels at the start of a line: (error, where, labels so far, strictly rising?).
+    """Parse the labels at the start of a line: (error, where, labels so far, whether strictly increasing).
 
-    A first number that is followed by a colon is no label but the line's first feature: nothing is taken.
+    A first number followed by a colon is not a label, but the first feature of the line, and is left there.
     """
     first, rising, start = n, True, at
     if _is_gap(block[at]) or _is_line_end(block, at):
@@ -159,10 +159,10 @@ def parse_lines(
     block: Bytes, label_limit: int, feature_limit: int, labels: Ints, label_ends: Longs,
     features: Ints, values: Floats, feature_ends: Longs, inexact: Longs,
 ) -> tuple[int, int, int, int, int, bool, bool]:  # fmt: skip
-    """Parse all lines of the block into the given arrays, which are as long as `count_marks` asks for.
+    """Parse all lines of the block into the given arrays, whose sizes come from `count_marks`.
 
-    `inexact` receives (byte, feature) pairs: values whose last bit Python's own conversion must decide.
-    Returns (error, its byte, lines, features, values in inexact, labels rising in all lines, features too).
+    `inexact` receives (byte, feature) pairs of the values that Python has to convert, to get the last bit right.
+    Returns (error, its byte, lines, features, values in inexact, whether labels increase in all lines, features too).
     """
     at = line = n_labels = n_features = n_inexact = 0
     labels_rise = features_rise = True

@@ -1,4 +1,4 @@
-"""From texts to sparse features, rows of one length, and models behind either."""
+"""Texts to sparse features, rows scaled to length 1, and pipelines that put a model behind either."""
 
 from __future__ import annotations
 

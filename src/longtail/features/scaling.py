@@ -1,4 +1,4 @@
-"""Rows of one length."""
+"""Lengths of rows, and rows scaled to length 1."""
 
 from __future__ import annotations
 
@@ -12,13 +12,34 @@ _ROWS_AT_ONCE = 10_000
 
 
 def row_lengths(X: sparse.csr_matrix) -> NDArray[np.float64]:
-    """The Euclidean length of each row."""
+    """Return the Euclidean length of each row.
+
+    Parameters
+    ----------
+    X : (n, D) csr_matrix
+        Features.
+
+    Returns
+    -------
+    (n,) array of float64
+    """
     lengths: NDArray[np.float64] = np.sqrt(squared_lengths(X))
     return lengths
 
 
 def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
-    """The same rows scaled to Euclidean length 1; empty rows stay empty. Only the values are copied."""
+    """Scale rows to Euclidean length 1; empty rows stay empty.
+
+    Parameters
+    ----------
+    X : (n, D) csr_matrix
+        Features.
+
+    Returns
+    -------
+    (n, D) csr_matrix of float32
+        Shares its indices with `X`; only the values are copied.
+    """
     data = np.empty(X.data.size, np.float32)
     for first in range(0, X.shape[0], _ROWS_AT_ONCE):
         rows = X[first : first + _ROWS_AT_ONCE]

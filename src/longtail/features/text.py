@@ -1,5 +1,6 @@
-"""Texts as TF-IDF features: scikit-learn's weighting, counted in chunks so that neither fitting nor applying it needs
-the texts in memory, with a fitted state of plain arrays.
+"""TF-IDF features of texts: scikit-learn's weighting, computed in chunks, with plain arrays as fitted state.
+
+Neither fitting nor transforming keeps the texts in memory.
 """
 
 from __future__ import annotations
@@ -16,24 +17,46 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
-from longtail.core.parameters import check_choice
+from longtail.core.parameters import check_choice, check_whole
 from longtail.core.state import State, as_bytes, from_bytes
 from longtail.errors import DataError, NotFittedError, ParameterError
 
-CHUNK = 2_000  # texts that are counted at once
+CHUNK = 2_000  # texts counted at once
 BIAS_NAME = "(bias)"
 
 
 class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Word n-gram TF-IDF: texts to CSR float32 rows, equal to scikit-learn's `TfidfVectorizer` with these parameters.
+    r"""Word n-gram TF-IDF: texts to CSR float32 rows, as scikit-learn's `TfidfVectorizer` computes them.
 
-    ngram_range: shortest and longest run of words that is a feature. sublinear_tf: 1 + log(count) instead of the count.
-    min_df, max_df: words in fewer or more texts are dropped (a whole number of texts, or a share of them as a float).
-    token_pattern: what a word is; lowercase: fold case first. norm: "l2", "l1" or None, of a row. max_features: keep
-    only that many, the most frequent. bias: if above 0, the value of a constant feature that is added after the norm
-    as the last column.
+    Parameters
+    ----------
+    ngram_range : (int, int), default (1, 1)
+        Shortest and longest run of words that is a feature.
+    sublinear_tf : bool, default True
+        Use 1 + log(count) instead of the count.
+    min_df : int or float, default 3
+        Drop terms that occur in fewer texts: a number of texts (int) or a share of them (float).
+    max_df : int or float, default 0.5
+        Drop terms that occur in more texts, likewise.
+    token_pattern : str, default r"(?u)\b[^\W_][\w\-]*\b"
+        Regular expression of a word.
+    lowercase : bool, default True
+        Convert texts to lower case first.
+    norm : {"l2", "l1", None}, default "l2"
+        Scale each row to this norm.
+    max_features : int, optional
+        Keep only the most frequent terms.
+    bias : float, default 0.0
+        If above 0, add a constant feature of this value as the last column, after the norm.
 
-    Fitted: `vocabulary_` (term -> column), `idf_`, `n_texts_`.
+    Attributes
+    ----------
+    vocabulary_ : dict of str to int
+        Column per term.
+    idf_ : array
+        Inverse document frequency per term.
+    n_texts_ : int
+        Number of texts in `fit`.
     """
 
     def __init__(
@@ -60,24 +83,68 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.bias = bias
 
     def fit(self, texts: Iterable[str], y: Any = None) -> Self:
-        """Learn the vocabulary and its weights in one pass over the texts, which are not kept."""
+        """Learn the vocabulary and its weights in one pass over the texts.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            Texts; they are not kept.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
         self._learn(texts, keep=False)
         return self
 
     def fit_transform(self, texts: Iterable[str], y: Any = None) -> sparse.csr_matrix:
-        """`fit`, then `transform` of the same texts, which are read only once."""
+        """Fit and transform the same texts, which are read only once.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            Texts.
+        y : ignored
+
+        Returns
+        -------
+        (n, n_features_) csr_matrix of float32
+        """
         columns, counted = self._learn(texts, keep=True)
         blocks = (self._weighted(counted.pop(0)[:, columns]) for _ in range(len(counted)))
         return _stack(blocks, self.n_features_)
 
     def transform(self, texts: Iterable[str]) -> sparse.csr_matrix:
-        """The features of the texts, (n, n_features_) CSR with sorted int32 indices; unknown words are passed over."""
+        """Return the features of the texts; unknown words are ignored.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            Texts.
+
+        Returns
+        -------
+        (n, n_features_) csr_matrix of float32
+            With sorted int32 indices.
+        """
         return _stack(self.transform_chunks(texts), self.n_features_)
 
     def transform_chunks(self, texts: Iterable[str], chunk: int = CHUNK) -> Iterator[sparse.csr_matrix]:
-        """`transform` in blocks of at most `chunk` texts, for texts that do not fit into memory."""
-        if isinstance(chunk, bool) or not isinstance(chunk, (int, np.integer)) or chunk < 1:
-            raise ParameterError(f"chunk is {chunk!r}, but must be a whole number of texts, at least 1")
+        """Transform texts in blocks, for features that do not fit into memory.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            Texts, read as they are needed.
+        chunk : int, default 2000
+            Texts per block.
+
+        Returns
+        -------
+        iterator of csr_matrix
+        """
+        check_whole("chunk", chunk, 1)
         self.check_fitted()
         return self._transformed(texts, int(chunk))
 
@@ -89,19 +156,19 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def n_features_(self) -> int:
-        """The number of columns: the vocabulary, and the bias where there is one."""
+        """Number of columns: the vocabulary and the bias, if there is one."""
         self.check_fitted()
         return len(self.vocabulary_) + (self.bias > 0)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """The word (or words) behind each column."""
+        """Return the term of each column."""
         self.check_fitted()
         return np.array([*self.vocabulary_, *([BIAS_NAME] if self.bias > 0 else [])], dtype=object)
 
     def _learn(self, texts: Iterable[str], *, keep: bool) -> tuple[NDArray[np.intp], list[sparse.csr_matrix]]:
         """Count chunk by chunk and set the fitted attributes.
 
-        With `keep` also the counts of each chunk, and which of their columns, in what order, make the vocabulary.
+        Returns the columns that make the vocabulary, in its order, and with `keep` the counts of each chunk.
         """
         self.check_parameters()
         ids: defaultdict[str, int] = defaultdict()
@@ -119,24 +186,24 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if keep:
                 kept.append(counts)
         columns = self._choose(list(ids), n_texts, in_texts, in_all)
-        for counts in kept:  # an early chunk does not know of the terms that came later
+        for counts in kept:  # early chunks lack the columns of later terms
             counts.resize(counts.shape[0], len(ids))
         return columns, kept
 
     def _choose(
         self, terms: list[str], n_texts: int, in_texts: NDArray[np.int64], in_all: NDArray[np.float64]
     ) -> NDArray[np.intp]:
-        """The vocabulary, in alphabetical order, and its idf; returns the ids of its terms."""
+        """Set the vocabulary, in alphabetical order, and its idf; return the ids of its terms."""
         least, most = _as_count(self.min_df, n_texts), _as_count(self.max_df, n_texts)
         frequent = np.flatnonzero((in_texts >= least) & (in_texts <= most))
         if frequent.size == 0:
             raise DataError(
-                f"no feature is left: of the {len(terms)} distinct terms in {n_texts} texts none is in at least "
+                f"no features left: none of the {len(terms)} distinct terms in {n_texts} texts occurs in at least "
                 f"{least:g} and at most {most:g} texts (min_df={self.min_df!r}, max_df={self.max_df!r})"
             )
         chosen = sorted(frequent.tolist(), key=terms.__getitem__)
         if self.max_features is not None:
-            # Most frequent first, equal ones in alphabetical order; then alphabetical again.
+            # Most frequent first, ties in alphabetical order; then alphabetical again.
             chosen = sorted(sorted(chosen, key=lambda c: -in_all[c])[: self.max_features], key=terms.__getitem__)
         columns = np.asarray(chosen, dtype=np.intp)
         self.vocabulary_ = {terms[column]: i for i, column in enumerate(chosen)}
@@ -146,7 +213,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return columns
 
     def _weighted(self, counts: sparse.csr_matrix) -> sparse.csr_matrix:
-        """Counts of vocabulary terms to the final rows."""
+        """Return the final rows from the counts of vocabulary terms."""
         weighting = TfidfTransformer(norm=self.norm, sublinear_tf=self.sublinear_tf)
         weighting.idf_ = self.idf_
         weighting.n_features_in_ = self.idf_.size
@@ -164,7 +231,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def check_fitted(self) -> None:
         if not hasattr(self, "vocabulary_"):
-            raise NotFittedError("these TextFeatures are not fitted yet; call fit(texts) first")
+            raise NotFittedError("TextFeatures is not fitted; call fit(texts) first")
 
     def check_parameters(self) -> None:
         try:
@@ -172,14 +239,16 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         except (TypeError, ValueError):
             shortest, longest = 0, 0
         if not 1 <= shortest <= longest:
-            raise ParameterError(f"ngram_range is {self.ngram_range!r}, but must be (shortest, longest), from 1 up")
+            raise ParameterError(
+                f"ngram_range is {self.ngram_range!r}, but must be (shortest, longest) with 1 <= shortest <= longest"
+            )
         for name in ("min_df", "max_df"):
             value = getattr(self, name)
             whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 1
             share = isinstance(value, (float, np.floating)) and 0 <= value <= 1
             if not whole and not share:
                 raise ParameterError(
-                    f"{name} is {value!r}, but must be a number of texts (1 or more) or a share (0.0-1.0)"
+                    f"{name} is {value!r}, but must be a number of texts (1 or more) or a share (0.0 to 1.0)"
                 )
         check_choice("norm", self.norm, ("l2", "l1", None))
         if self.max_features is not None and not (isinstance(self.max_features, int) and self.max_features >= 1):
@@ -189,7 +258,9 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         try:
             groups = re.compile(self.token_pattern).groups
         except (re.error, TypeError) as error:
-            raise ParameterError(f"token_pattern {self.token_pattern!r} is no regular expression: {error}") from error
+            raise ParameterError(
+                f"token_pattern {self.token_pattern!r} is not a regular expression: {error}"
+            ) from error
         if groups > 1:
             raise ParameterError(
                 f"token_pattern {self.token_pattern!r} has {groups} capturing groups; at most 1 is allowed"
@@ -208,7 +279,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _tokenised(texts: Iterable[str], analyze: Callable[[str], list[str]], chunk: int) -> Iterator[Iterator[list[str]]]:
-    """The tokens of the texts, in chunks that are read as they are used; refuses what is no string."""
+    """Yield the tokens of the texts in chunks, which are read as they are used; refuses items that are not strings."""
     if isinstance(texts, (str, bytes)):
         raise DataError("texts must be a sequence of strings, not one string; put it into a list")
 
@@ -224,7 +295,7 @@ def _tokenised(texts: Iterable[str], analyze: Callable[[str], list[str]], chunk:
 
 
 def _counts(rows: Sequence[Sequence[int]], n_columns: int) -> sparse.csr_matrix:
-    """How often each id occurs in each row, as canonical CSR float32."""
+    """Count how often each id occurs in each row, as canonical CSR float32."""
     indptr = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum([len(row) for row in rows], out=indptr[1:])
     indices = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=int(indptr[-1]))
@@ -247,7 +318,7 @@ def _with_last_column(X: sparse.csr_matrix, value: np.float32) -> sparse.csr_mat
 
 
 def _stack(blocks: Iterable[sparse.csr_matrix], n_columns: int) -> sparse.csr_matrix:
-    """Blocks of rows as one matrix; int32 indices whatever their number, which SciPy's own vstack does not promise."""
+    """Stack blocks of rows; indices are always int32, which SciPy's own vstack does not guarantee."""
     parts = list(blocks)
     if not parts:
         return sparse.csr_matrix((0, n_columns), dtype=np.float32)

@@ -1,6 +1,6 @@
-"""How good predictions are: ranking, propensity-scored, unbiased, label-wise metrics, and their uncertainty.
+"""Metrics of predictions: ranking, propensity-scored, unbiased and label-wise, with confidence intervals.
 
-`evaluate(predictions, Y)` gives the usual set in percent. For more, match once and ask as often as needed:
+`evaluate(predictions, Y)` returns the usual metrics in percent. For others, match once and compute any number of them:
 
     matches = Matches.of(predictions, Y, inverse_propensities=inverse)
     score(matches, "PSP@3")                                            # a fraction
@@ -24,7 +24,7 @@ from longtail.metrics.named import RelativeChange, evaluate, relative_change, sc
 from longtail.metrics.pointwise import Terms
 from longtail.metrics.propensity import ps_ndcg, ps_precision, ps_recall, unbiased_ndcg, unbiased_precision
 from longtail.metrics.ranking import abandonment, ndcg, precision, recall
-from longtail.metrics.scoring import Scorer, scorer
+from longtail.metrics.scorers import Scorer, scorer
 from longtail.metrics.unbiased import (
     KnownCounts,
     KnownRetention,

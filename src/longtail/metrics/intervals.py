@@ -1,4 +1,4 @@
-"""How far a metric on these test points may be from its value on all points."""
+"""Confidence intervals: how far a metric on the test points may be from its value on all points."""
 
 from __future__ import annotations
 
@@ -7,15 +7,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+from longtail.core.parameters import check_whole
 from longtail.errors import ParameterError
 from longtail.metrics.matches import Floats
 from longtail.metrics.pointwise import Terms
 
-_CHUNK = 4_000_000  # resampling weights held at once
+_CHUNK = 4_000_000  # resampling weights in memory at once
 
 
 class Interval(NamedTuple):
-    """A metric's value and the interval around it, as fractions."""
+    """Value of a metric and its interval, as fractions.
+
+    Attributes
+    ----------
+    value : float
+        The metric.
+    low, high : float
+        Ends of the interval.
+    """
 
     value: float
     low: float
@@ -25,20 +34,34 @@ class Interval(NamedTuple):
 def bootstrap(
     metrics: Mapping[str, Terms], *, level: float = 0.95, n_resamples: int = 1000, random_state: int = 0
 ) -> dict[str, Interval]:
-    """Percentile bootstrap intervals over test points, of all metrics on the same resamples.
+    """Compute percentile bootstrap intervals over test points, for all metrics on the same resamples.
 
+    Parameters
+    ----------
+    metrics : mapping of str to Terms
+        Metrics of the same points, e.g. `{"PSP@3": terms(matches, "PSP@3")}`.
+    level : float, default 0.95
+        Confidence level; the interval contains the middle `level` of the resampled values.
+    n_resamples : int, default 1000
+        Number of resamples.
+    random_state : int, default 0
+        Seed.
+
+    Returns
+    -------
+    dict of str to Interval
+
+    Notes
+    -----
     Each resample draws n of the n points with replacement, as weights (how often each point was drawn) over the points'
-    numerators and, for a ratio of sums such as PSP, denominators; the interval holds the middle `level` of the values.
-    Points are resampled, labels are not: the chance in which labels are missing is not part of it.
-
-    `metrics`: from `terms`, e.g. `{"PSP@3": terms(matches, "PSP@3")}`; all of the same points.
+    numerators and, for a ratio of sums such as PSP, denominators. Points are resampled, labels are not: the interval
+    does not include the randomness of which labels are missing.
     """
     _check_level(level)
-    if isinstance(n_resamples, bool) or not isinstance(n_resamples, (int, np.integer)) or n_resamples < 1:
-        raise ParameterError(f"n_resamples is {n_resamples!r}, but must be a whole number greater than 0")
+    check_whole("n_resamples", n_resamples, 1)
     sizes = {t.numerators.size for t in metrics.values()}
     if len(sizes) != 1:
-        raise ParameterError("bootstrap needs at least one metric, and all of them over the same points")
+        raise ParameterError("bootstrap needs at least one metric, and all metrics must be over the same points")
     (n,) = sizes
     table = np.column_stack([_columns(t) for t in metrics.values()])  # (n, 2 x metrics)
     sums = np.empty((n_resamples, table.shape[1]))
@@ -56,12 +79,26 @@ def bootstrap(
 
 
 def hoeffding(metric: Terms, *, level: float = 0.95) -> Interval:
-    """A distribution-free interval: holds with probability at least `level` whatever the points look like, for any n.
+    """Compute a distribution-free interval, valid with probability at least `level` for any points and any n.
 
+    Parameters
+    ----------
+    metric : Terms
+        Metric, from `terms`.
+    level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    Interval
+
+    Notes
+    -----
     A mean of n independent terms in [a, b] misses its expectation by more than (b - a) sqrt(log(2/delta) / (2n)) with
     probability at most delta = 1 - level (Hoeffding's inequality, in the spirit of theorem 4.3 of Jain et al. 2016;
-    propensity-scored terms lie in [0, max_l 1/p_l]). A ratio of sums gets both means bounded with delta/2 each. It
-    covers the choice of points and the missing labels alike, and is much wider than the bootstrap.
+    propensity-scored terms lie in [0, max_l 1/p_l]). For a ratio of sums, each of the two means is bounded with
+    delta/2. The interval covers both the choice of points and the missing labels, and is much wider than the
+    bootstrap's.
     """
     _check_level(level)
     n = metric.numerators.size

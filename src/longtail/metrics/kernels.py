@@ -1,4 +1,4 @@
-"""The two loops over points that NumPy cannot do in one go; all else in this room is arithmetic on their results."""
+"""The two loops over points that NumPy cannot vectorise; all other metric code is arithmetic on their results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def find_hits(
 ) -> int:
     """Set `hits[i, j]` where `predicted[i, j]` is a true label of point i.
 
-    Returns the first point that predicts a label twice (it would be counted twice), or -1.
+    Returns the first point with a label predicted twice (it would count twice), or -1.
     """
     true_in = np.full(n_labels, -1, np.int64)  # the last point that has the label ...
     seen_in = np.full(n_labels, -1, np.int64)  # ... and the last one that predicts it
@@ -45,9 +45,9 @@ def largest_weights(
     labels: NDArray[np.int32],
     largest: NDArray[np.float64],
 ) -> None:
-    """Fill row i of `largest` with the weights of point i's true labels, largest first; zeros stay where it has fewer.
+    """Fill row i of `largest` with the weights of point i's true labels, largest first; the rest stays 0.
 
-    `labels` is scratch of the same shape, filled with -1.
+    `labels` is scratch space of the same shape, filled with -1.
     """
     for i in range(indptr.shape[0] - 1):
         for at in range(indptr[i], indptr[i + 1]):

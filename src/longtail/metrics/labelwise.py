@@ -1,6 +1,6 @@
-"""Metrics that look at labels instead of points: coverage, macro averages, frequency bands, the per-label table.
+"""Label-wise metrics: coverage, macro averages, frequency bands, the per-label table.
 
-All count a label's hits, predictions and true occurrences over the top k of all points. 0/0 is 0 throughout.
+All of them count the hits, predictions and true occurrences of each label over the top k of all points. 0/0 is 0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LABEL_TABLE = np.dtype(
 
 @dataclass(frozen=True, eq=False)
 class LabelCounts:
-    """For each label: how often it is predicted among the top k, how often it is true, and how often both."""
+    """Counts per label: how often it is predicted among the top k, how often it is true, and how often both."""
 
     hits: Floats
     predicted: Floats
@@ -40,6 +40,7 @@ class LabelCounts:
 
     @classmethod
     def of(cls, matches: Matches, k: int, *, n_labels: int | None = None) -> LabelCounts:
+        """Count over the top k of all points; `n_labels` may be larger than the number of labels in `matches`."""
         columns = slice(0, matches.column(k) + 1)
         labels, hits = matches.labels[:, columns], matches.hits[:, columns]
         width = matches.n_labels if n_labels is None else n_labels
@@ -49,82 +50,167 @@ class LabelCounts:
 
     @property
     def precision(self) -> Floats:
+        """hits / predicted, per label."""
         return divide(self.hits, self.predicted)
 
     @property
     def recall(self) -> Floats:
+        """hits / true, per label."""
         return divide(self.hits, self.true)
 
     @property
     def f1(self) -> Floats:
-        """2 hits / (predicted + true), the harmonic mean of precision and recall."""
+        """2 hits / (predicted + true), per label: the harmonic mean of precision and recall."""
         return divide(2.0 * self.hits, self.predicted + self.true)
 
     @property
     def coverage(self) -> float:
+        """Share of the true labels that are hit at least once."""
         present = int(np.count_nonzero(self.true))
         return float(np.count_nonzero(self.hits) / present) if present else 0.0
 
 
 def coverage(matches: Matches, k: int) -> float:
-    """coverage@k: distinct labels correctly predicted in the top k of any point, over the distinct labels of Y.
+    """Return coverage@k: distinct labels correctly predicted in the top k of any point, over the distinct labels of Y.
 
-    Divisor: labels with at least one occurrence in the test set. Points without labels play no part.
+    Parameters
+    ----------
+    matches : Matches
+        Predictions matched with true labels.
+    k : int
+        Cut-off.
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    Divisor: labels that occur in the test set. Points without labels have no effect.
     """
     return LabelCounts.of(matches, k).coverage
 
 
 def macro_precision(matches: Matches, k: int) -> float:
-    """macro-P@k: the mean over all L labels of hits / times predicted among the top k.
+    """Return macro-P@k: the mean over all L labels of hits / predictions among the top k.
 
-    Divisor: L, the columns of Y; a label that is never predicted counts as 0.
+    Parameters
+    ----------
+    matches : Matches
+        Predictions matched with true labels.
+    k : int
+        Cut-off.
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    Divisor: L, the number of columns of Y; a label that is never predicted counts as 0.
     """
     return float(LabelCounts.of(matches, k).precision.mean())
 
 
 def macro_recall(matches: Matches, k: int) -> float:
-    """macro-R@k: the mean over all L labels of hits among the top k / true occurrences.
+    """Return macro-R@k: the mean over all L labels of hits among the top k / true occurrences.
 
-    Divisor: L, the columns of Y; a label without occurrences in the test set counts as 0.
+    Parameters
+    ----------
+    matches : Matches
+        Predictions matched with true labels.
+    k : int
+        Cut-off.
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    Divisor: L, the number of columns of Y; a label that does not occur in the test set counts as 0.
     """
     return float(LabelCounts.of(matches, k).recall.mean())
 
 
 def macro_f1(matches: Matches, k: int) -> float:
-    """macro-F1@k: the mean over all L labels of 2 hits / (times predicted + true occurrences).
+    """Return macro-F1@k: the mean over all L labels of 2 hits / (predictions + true occurrences).
 
-    Divisor: L, the columns of Y; a label neither predicted nor true counts as 0. It is the mean of the labels' F1, not
-    the F1 of macro-P and macro-R.
+    Parameters
+    ----------
+    matches : Matches
+        Predictions matched with true labels.
+    k : int
+        Cut-off.
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    Divisor: L, the number of columns of Y; a label neither predicted nor true counts as 0. It is the mean of the
+    labels' F1, not the F1 of macro-P and macro-R.
     """
     return float(LabelCounts.of(matches, k).f1.mean())
 
 
 def frequency_bands(training_counts: ArrayLike, *, head: float = 0.5, torso: float = 0.4) -> NDArray[np.int8]:
-    """The band of each label, an index into `BAND_NAMES`, by its share in the training label occurrences.
+    """Return the frequency band of each label: head, torso or tail.
 
-    Labels in the order of falling training count: those that begin within the first `head` of all occurrences are head,
-    those that begin within the next `torso` are torso, the rest and all labels never seen are tail. Labels of the same
-    count are always in the same band.
+    Parameters
+    ----------
+    training_counts : (L,) array_like of int
+        Number of training points per label.
+    head : float, default 0.5
+        Share of all training label occurrences that the head covers.
+    torso : float, default 0.4
+        Share that the torso covers.
+
+    Returns
+    -------
+    (L,) array of int8
+        Index into `BAND_NAMES` per label.
+
+    Notes
+    -----
+    Labels are sorted by decreasing training count. Those that begin within the first `head` of all occurrences are
+    head, those that begin within the next `torso` are torso, the rest and all labels without training points are tail.
+    Labels with the same count are always in the same band.
     """
     counts = _check_counts(training_counts)
     if not (head >= 0 and torso >= 0 and head + torso <= 1):
-        raise ParameterError(f"head is {head} and torso {torso}; both must be >= 0, and their sum at most 1")
+        raise ParameterError(f"head is {head} and torso is {torso}, but both must be >= 0 and their sum at most 1")
     sizes, size_of = np.unique(counts, return_inverse=True)
-    mass = sizes * np.bincount(size_of, minlength=sizes.size)  # occurrences of all labels of one size
-    before = (mass.sum() - np.cumsum(mass))[size_of]  # occurrences of the labels that are strictly more frequent
+    mass = sizes * np.bincount(size_of, minlength=sizes.size)  # occurrences of all labels with the same count
+    before = (mass.sum() - np.cumsum(mass))[size_of]  # occurrences of strictly more frequent labels
     total = counts.sum()
-    # Before a label never seen lies everything, so it is tail for any bounds.
+    # All occurrences come before a label without training points, so it is tail for any bounds.
     return np.where(before < head * total, 0, np.where(before < (head + torso) * total, 1, 2)).astype(np.int8)
 
 
 def by_band(
     matches: Matches, k: int, training_counts: ArrayLike, *, head: float = 0.5, torso: float = 0.4
 ) -> dict[str, dict[str, float]]:
-    """How head, torso and tail labels fare among the top k, as fractions.
+    """Compute metrics per frequency band among the top k.
 
-    For each band: `labels` (how many), `share of test labels`, `share of predictions`, `recall` (hits over true
-    occurrences in the band), `precision` (hits over predictions of labels in the band), `coverage` (distinct labels hit
-    over distinct labels in the test set). Labels beyond the training counts were never seen: tail.
+    Parameters
+    ----------
+    matches : Matches
+        Predictions matched with true labels.
+    k : int
+        Cut-off.
+    training_counts : array_like of int
+        Number of training points per label. Labels beyond its length have none: tail.
+    head, torso : float
+        As in `frequency_bands`.
+
+    Returns
+    -------
+    dict of str to dict of str to float
+        Per band name: `labels` (their number) and as fractions `share of test labels`, `share of predictions`,
+        `recall` (hits over true occurrences in the band), `precision` (hits over predictions of labels in the band)
+        and `coverage` (distinct labels hit over distinct labels in the test set).
     """
     training = _padded(training_counts, matches.n_labels)
     bands = frequency_bands(training, head=head, torso=torso)
@@ -146,8 +232,21 @@ def by_band(
 
 
 def label_table(matches: Matches, k: int, training_counts: ArrayLike) -> NDArray[np.void]:
-    """One row a label (a structured array, dtype `LABEL_TABLE`): its counts in training, test and the top k, its hits,
-    and precision, recall and F1 as fractions. Labels beyond the training counts have training count 0.
+    """Return one row of counts and metrics per label.
+
+    Parameters
+    ----------
+    matches : Matches
+        Predictions matched with true labels.
+    k : int
+        Cut-off.
+    training_counts : array_like of int
+        Number of training points per label. Labels beyond its length have none.
+
+    Returns
+    -------
+    structured array of dtype LABEL_TABLE
+        Per label its counts in training, test and the top k, its hits, and precision, recall and F1 as fractions.
     """
     training = _padded(training_counts, matches.n_labels)
     counts = LabelCounts.of(matches, k, n_labels=training.size)
@@ -168,7 +267,7 @@ def _count(labels: NDArray[np.int32], n_labels: int) -> Floats:
 def _check_counts(training_counts: ArrayLike) -> Ints:
     counts = np.asarray(training_counts)
     if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts.size and counts.min() < 0):
-        raise ParameterError("training_counts must hold one whole number >= 0 for each label")
+        raise ParameterError("training_counts must contain one whole number >= 0 per label")
     return counts.astype(np.int64)
 
 

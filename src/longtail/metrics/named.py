@@ -1,4 +1,4 @@
-"""Metrics by name, the usual set of them in one call, and the summary of a comparison."""
+"""Metrics by name, the usual metrics in one call, and the summary of a comparison."""
 
 from __future__ import annotations
 
@@ -39,22 +39,20 @@ _REST = ("coverage", "abandonment", "macro-P", "macro-R", "macro-F1")
 
 
 class MetricName(NamedTuple):
-    """A metric and its cut-off, e.g. `PSP@3`."""
+    """Metric and cut-off, e.g. `PSP@3`."""
 
     base: str
     k: int
 
     @classmethod
     def parse(cls, name: str) -> MetricName:
-        """Read a name such as `psp@3`, in upper or lower case."""
+        """Parse a name such as `psp@3`, in any case."""
         base, at, digits = str(name).partition("@")
         known = {key.lower(): key for key in (*POINT_METRICS, *LABEL_METRICS)}
         if base.lower() not in known:
-            raise ParameterError(
-                f"there is no metric {name!r}; known are {', '.join(f'{m}@k' for m in known.values())}"
-            )
+            raise ParameterError(f"unknown metric {name!r}; known: {', '.join(f'{m}@k' for m in known.values())}")
         if not at or not digits.isascii() or not digits.isdigit() or int(digits) < 1:
-            raise ParameterError(f"the metric {name!r} needs a cut-off of at least 1, e.g. {known[base.lower()]}@5")
+            raise ParameterError(f"metric {name!r} needs a cut-off of at least 1, e.g. {known[base.lower()]}@5")
         return cls(known[base.lower()], int(digits))
 
     def __str__(self) -> str:
@@ -62,15 +60,41 @@ class MetricName(NamedTuple):
 
 
 def terms(matches: Matches, name: str) -> Terms:
-    """The point-wise terms of a metric by name; not for coverage and macro averages, which are not sums over points."""
+    """Return the point-wise terms of a metric by name.
+
+    Parameters
+    ----------
+    matches : Matches
+        Predictions matched with true labels.
+    name : str
+        Name with cut-off in any case, e.g. `"PSP@3"`. Coverage and macro averages are not means over points and are
+        refused.
+
+    Returns
+    -------
+    Terms
+        Input of `bootstrap` and `hoeffding`; its `value` is the metric.
+    """
     metric = MetricName.parse(name)
     if metric.base not in POINT_METRICS:
-        raise ParameterError(f"{metric} is not a mean over points; those are {', '.join(POINT_METRICS)}")
+        raise ParameterError(f"{metric} is not a mean over points; use one of {', '.join(POINT_METRICS)}")
     return POINT_METRICS[metric.base](matches, metric.k)
 
 
 def score(matches: Matches, name: str) -> float:
-    """One metric by name, as a fraction."""
+    """Return a metric by name, as a fraction.
+
+    Parameters
+    ----------
+    matches : Matches
+        Predictions matched with true labels.
+    name : str
+        Name with cut-off in any case, e.g. `"PSP@3"` or `"coverage@5"`.
+
+    Returns
+    -------
+    float
+    """
     metric = MetricName.parse(name)
     if metric.base in LABEL_METRICS:
         return LABEL_METRICS[metric.base](matches, metric.k)
@@ -84,11 +108,28 @@ def evaluate(
     inverse_propensities: ArrayLike | None = None,
     ks: Sequence[int] = (1, 2, 3, 4, 5),
 ) -> dict[str, float]:
-    """The usual metrics, in percent, under keys such as `P@1`.
+    """Compute the usual metrics, in percent.
 
-    P, nDCG, R, coverage, abandonment, macro-P, macro-R and macro-F1 at each k; PSP, PSnDCG and PSR too where
-    `inverse_propensities` (1/p_l of each label of Y, from the training counts) are given. What each means is in its own
-    docstring. Y may hold labels that the model does not know.
+    Parameters
+    ----------
+    predictions : Predictions
+        Ranked labels of n points.
+    Y : (n, L) sparse or dense 0/1 matrix, or one list of label ids per point
+        True labels; may include labels that the model does not know.
+    inverse_propensities : array_like, optional
+        1/p_l per label of `Y`, e.g. from `PropensityModel.inverse` of the training counts.
+    ks : sequence of int, default (1, 2, 3, 4, 5)
+        Cut-offs.
+
+    Returns
+    -------
+    dict of str to float
+        P, nDCG, R, coverage, abandonment, macro-P, macro-R and macro-F1 at each k, under keys such as `P@1`; with
+        `inverse_propensities` also PSP, PSnDCG and PSR.
+
+    See Also
+    --------
+    precision, ndcg, recall, ps_precision, coverage : definitions of the metrics.
     """
     if not isinstance(ks, Iterable):
         raise ParameterError(f"ks is {ks!r}, but must be a list of cut-offs, e.g. ks=(1, 3, 5)")
@@ -102,17 +143,36 @@ def evaluate(
 
 
 class RelativeChange(NamedTuple):
-    """Mean relative changes, as fractions of the base's values."""
+    """Mean relative changes of metrics, as fractions of the base's values.
+
+    Attributes
+    ----------
+    vanilla : float
+        Mean over P and nDCG.
+    propensity_scored : float
+        Mean over PSP and PSnDCG.
+    """
 
     vanilla: float
     propensity_scored: float
 
 
 def relative_change(method: Mapping[str, float], base: Mapping[str, float]) -> RelativeChange:
-    """How a method changes the metrics of a base, in two numbers (Qaraei et al. 2021, eq. 30).
+    """Summarize how a method changes the metrics of a base, in two numbers.
 
-    mean over m in {P, nDCG}@{1, 3, 5} of (m(method) - m(base)) / m(base), and the same over {PSP, PSnDCG}@{1, 3, 5}.
-    Takes two results of `evaluate` with propensities. nDCG@1 is P@1, so P@1 counts twice; the paper has it so.
+    Parameters
+    ----------
+    method, base : mapping of str to float
+        Results of `evaluate` with inverse propensities.
+
+    Returns
+    -------
+    RelativeChange
+
+    Notes
+    -----
+    Mean over m in {P, nDCG}@{1, 3, 5} of (m(method) - m(base)) / m(base), and the same over {PSP, PSnDCG}@{1, 3, 5}
+    (Qaraei et al. 2021, eq. 30). nDCG@1 is P@1, so P@1 counts twice, as in the paper.
     """
     return RelativeChange(
         _mean_change(method, base, ("P", "nDCG")),
@@ -124,7 +184,7 @@ def _mean_change(method: Mapping[str, float], base: Mapping[str, float], metrics
     names = [f"{metric}@{k}" for metric in metrics for k in (1, 3, 5)]
     for name in names:
         if name not in method or name not in base:
-            raise ParameterError(f"{name} is missing; the relative change needs {', '.join(names)} of both results")
+            raise ParameterError(f"{name} is missing; the relative change needs {', '.join(names)} in both results")
         if base[name] == 0:
-            raise ParameterError(f"{name} of the base is 0, so a change relative to it is not defined")
+            raise ParameterError(f"{name} of the base is 0, so the relative change is not defined")
     return sum((method[name] - base[name]) / base[name] for name in names) / len(names)

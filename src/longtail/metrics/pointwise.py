@@ -1,4 +1,4 @@
-"""What a metric is made of, point by point: needed for its value and for how uncertain that value is."""
+"""Terms of a metric, point by point: its value and its confidence interval are computed from them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from longtail.metrics.matches import Floats
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """The terms of a metric that is a mean over points, or a ratio of two such means.
+    """Terms of a metric that is a mean over points, or a ratio of two such means.
 
-    `numerators` (n,); `denominators` (n,), or None where the metric is the plain mean of the numerators.
-    `bounds`: the interval that every term lies in whatever the labels are (for the distribution-free interval).
+    Attributes
+    ----------
+    numerators : (n,) array
+        One term per point.
+    denominators : (n,) array or None
+        None if the metric is the plain mean of the numerators.
+    bounds : (float, float)
+        Interval that contains every term whatever the labels are; used by `hoeffding`.
     """
 
     numerators: Floats
@@ -21,7 +27,7 @@ class Terms:
 
     @property
     def value(self) -> float:
-        """The metric as a fraction; 0 where it is 0/0."""
+        """The metric as a fraction; 0/0 is 0."""
         if self.denominators is None:
             return float(self.numerators.mean())
         best = float(self.denominators.sum())
@@ -29,7 +35,7 @@ class Terms:
 
 
 def divide(numerators: Floats, denominators: Floats) -> Floats:
-    """The quotient where the denominator is positive, 0 elsewhere: the rule of this room for 0/0."""
+    """Return the quotient where the denominator is positive, 0 elsewhere: metrics count 0/0 as 0."""
     result: Floats = numerators * 0.0
     positive = denominators > 0
     result[positive] = numerators[positive] / denominators[positive]

@@ -1,4 +1,4 @@
-"""Propensities, the label weightings made from them, and the losses that these weight: each formula in one place."""
+"""Propensities, the label weightings derived from them, and the losses they weight: each formula in one place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often each label is missing, told by a label hierarchy: a point with a descendant of l should carry l."""
+"""Counts of missing labels from a label hierarchy: a point with a descendant of label l should also have l."""
 
 from __future__ import annotations
 
@@ -11,13 +11,24 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from longtail.core.inputs import check_labels
-from longtail.errors import DataError, ParameterError
+from longtail.core.parameters import check_whole
+from longtail.errors import DataError
 
-_POINTS_AT_ONCE = 20_000  # bounds the (points x ancestors) product that is in memory at a time
+_POINTS_AT_ONCE = 20_000  # bounds the (points x ancestors) product in memory
 
 
 class HierarchyCounts(NamedTuple):
-    """For each label with enough descendants: its id, n_l, and n*_l."""
+    """Observed and complete counts of the labels with enough descendants.
+
+    Attributes
+    ----------
+    labels : (m,) array of int
+        Ids of these labels.
+    counts : (m,) array of int
+        n_l, the number of points with label l.
+    complete_counts : (m,) array of int
+        n*_l, the number of points that have label l or a descendant of it.
+    """
 
     labels: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -27,15 +38,36 @@ class HierarchyCounts(NamedTuple):
 def hierarchy_counts(
     Y: Any, label_names: Sequence[str], parents: Mapping[str, Sequence[str]], *, min_descendants: int = 5
 ) -> HierarchyCounts:
-    """n_l and n*_l = n_l + #points with a descendant of l but without l (Jain et al. 2016, section 5).
+    """Count observed and complete labels with a label hierarchy.
 
-    parents: for a label's name the names of its parents; a label may have several, and the hierarchy may have nodes
-    that are not in `label_names` (no point carries them; what lies below and above them stays connected). Given are
-    the labels with at least `min_descendants` descendants, the hierarchy's own nodes included; the paper asks for more
-    than 4, "for robust estimation".
+    Parameters
+    ----------
+    Y : (n, L) sparse or dense 0/1 matrix, or one list of label ids per point
+        Observed labels.
+    label_names : sequence of L str
+        Names of the columns of `Y`.
+    parents : mapping of str to sequence of str
+        Names of the parents per label name; a label may have several. The hierarchy may have nodes that are not in
+        `label_names`: no point has them, but they connect the labels below and above them.
+    min_descendants : int, default 5
+        Only labels with at least this many descendants are counted, nodes that are not in `label_names` included. The
+        paper uses more than 4, "for robust estimation".
+
+    Returns
+    -------
+    HierarchyCounts
+        Input of `fit_propensities`.
+
+    Raises
+    ------
+    DataError
+        If the hierarchy has a cycle, or a label name occurs twice.
+
+    Notes
+    -----
+    n*_l = n_l + number of points with a descendant of l but without l (Jain et al. 2016, section 5).
     """
-    if isinstance(min_descendants, bool) or not isinstance(min_descendants, (int, np.integer)) or min_descendants < 1:
-        raise ParameterError(f"min_descendants is {min_descendants!r}, but must be a whole number, at least 1")
+    check_whole("min_descendants", min_descendants, 1)
     Y = check_labels(Y, n_labels=len(label_names))
     ancestors = _ancestors(label_names, parents)
     descendants = np.bincount(ancestors.indices, minlength=ancestors.shape[1])[: len(label_names)]
@@ -46,14 +78,14 @@ def hierarchy_counts(
     for start in range(0, Y.shape[0], _POINTS_AT_ONCE):
         block = carried[start : start + _POINTS_AT_ONCE]
         implied = block @ ancestor_of
-        noted = block[:, labels]
-        missing += np.bincount((implied > noted).tocsr().indices, minlength=labels.size)
+        observed = block[:, labels]
+        missing += np.bincount((implied > observed).tocsr().indices, minlength=labels.size)
     counts = np.bincount(Y.indices, minlength=len(label_names))[labels].astype(np.int64)
     return HierarchyCounts(labels, counts, counts + missing)
 
 
 def _ancestors(label_names: Sequence[str], parents: Mapping[str, Sequence[str]]) -> sparse.csr_matrix:
-    """(nodes, nodes) boolean: column a is an ancestor of row d; the labels come first, in their order."""
+    """Return a (nodes, nodes) boolean matrix, True where the column is an ancestor of the row; labels come first."""
     names = list(label_names)
     node = {name: i for i, name in enumerate(names)}
     if len(node) < len(names):
@@ -73,7 +105,7 @@ def _ancestors(label_names: Sequence[str], parents: Mapping[str, Sequence[str]])
     edges = sparse.csr_matrix((np.ones(len(above), np.bool_), (children, above)), shape=(len(names), len(names)))
     _refuse_cycles(edges, names)
     reached = edges
-    while True:  # each turn doubles the length of the paths, so there are log2(depth) turns
+    while True:  # each pass doubles the length of the paths, so there are log2(depth) passes
         further = reached + reached @ reached
         if further.nnz == reached.nnz:
             return sparse.csr_matrix(reached)

@@ -1,4 +1,4 @@
-"""How likely a relevant label is to have been noted: the propensity model of Jain et al. (KDD 2016, section 5)."""
+"""Probability that a relevant label is observed: the propensity model of Jain et al. (KDD 2016, section 5)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 
+from longtail.core.parameters import check_whole
 from longtail.core.registry import unknown
 from longtail.errors import DataError, ParameterError
 
@@ -21,14 +22,23 @@ _PRESETS = {"default": (0.55, 1.5), "wikipedia": (0.5, 0.4), "amazon": (0.6, 2.6
 
 @dataclass(frozen=True)
 class PropensityModel:
-    """The propensity of a label from its number of training points (Jain et al. 2016, eq. 1).
+    """Propensity of a label from its number of training points.
 
-    `p_l = 1 / (1 + C (n_l + B)^-A)` with `C = (log N - 1) (B + 1)^A`, natural logarithm. n_l is the number of training
-    points that carry label l, N the number of training points.
+    Parameters
+    ----------
+    A : float, default 0.55
+        Exponent, above 0.
+    B : float, default 1.5
+        Offset, above -1.
 
-    A > 0 and B > -1. For N <= 2 the paper's `log N - 1` is negative and would give propensities above 1; it is taken as
-    0 there, so that every propensity is 1: two points cannot say that anything is missing. For B <= 0 (a fit may find
-    it; no published one does) the power does not exist at n_l = 0, and a label without points counts as one with one.
+    Notes
+    -----
+    `p_l = 1 / (1 + C (n_l + B)^-A)` with `C = (log N - 1) (B + 1)^A`, natural logarithm (Jain et al. 2016, eq. 1). n_l
+    is the number of training points with label l, N the number of training points.
+
+    For N <= 2 the paper's `log N - 1` is negative and would give propensities above 1. It is replaced by 0, so that
+    every propensity is 1: two points are no evidence of missing labels. For B <= 0 (a fit may find it; no published
+    one does) the power does not exist at n_l = 0, and a label without points counts as a label with one.
     """
 
     A: float = 0.55
@@ -42,36 +52,69 @@ class PropensityModel:
 
     @classmethod
     def preset(cls, name: str) -> PropensityModel:
-        """The parameters that Jain et al. fitted: `"wikipedia"`, `"amazon"`, and `"default"` for everything else."""
+        """Return the model with the parameters that Jain et al. fitted.
+
+        Parameters
+        ----------
+        name : {"wikipedia", "amazon", "default"}
+            Dataset family; "default" for all others.
+
+        Returns
+        -------
+        PropensityModel
+        """
         if name not in _PRESETS:
             raise ParameterError(unknown("propensity preset", name, _PRESETS))
         return cls(*_PRESETS[name])
 
     def propensities(self, counts: ArrayLike, n_points: int) -> Floats:
-        """p_l for labels with these numbers of training points, out of `n_points`."""
+        """Return p_l per label.
+
+        Parameters
+        ----------
+        counts : (L,) array_like
+            Number of training points per label.
+        n_points : int
+            Number of training points.
+
+        Returns
+        -------
+        (L,) array
+        """
         return np.asarray(1.0 / self.inverse(counts, n_points))
 
     def inverse(self, counts: ArrayLike, n_points: int) -> Floats:
-        """1 / p_l, the weight of a hit in the propensity-scored metrics."""
+        """Return 1 / p_l per label, the weight of a hit in propensity-scored metrics.
+
+        Parameters
+        ----------
+        counts : (L,) array_like
+            Number of training points per label.
+        n_points : int
+            Number of training points.
+
+        Returns
+        -------
+        (L,) array
+        """
         n = check_counts(counts, n_points)
         if self.B <= 0:
             n = np.maximum(n, 1.0)
         return np.asarray(1.0 + self.scale(n_points) * (n + self.B) ** -self.A)
 
     def scale(self, n_points: int) -> float:
-        """C = (log N - 1) (B + 1)^A."""
+        """Return C = (log N - 1) (B + 1)^A."""
         return max(math.log(n_points) - 1.0, 0.0) * (self.B + 1.0) ** self.A
 
 
 def check_counts(counts: ArrayLike, n_points: int, *, what: str = "counts") -> Floats:
-    """Label counts as float64; an error unless they are finite and lie in 0..n_points."""
-    if isinstance(n_points, bool) or not isinstance(n_points, (int, np.integer)) or n_points < 1:
-        raise ParameterError(f"n_points is {n_points!r}, but must be a whole number of points, at least 1")
+    """Return label counts as float64, or raise an error unless all lie in 0..n_points."""
+    check_whole("n_points", n_points, 1)
     if hasattr(counts, "tocsr"):
-        raise ParameterError(f"{what} must be one number a label; got a matrix, whose column sums these would be")
+        raise ParameterError(f"{what} must be one number per label; got a matrix (pass its column sums)")
     n = np.asarray(counts, dtype=np.float64)
     if n.ndim != 1:
-        raise ParameterError(f"{what} must be one number a label; got an array of shape {n.shape}")
+        raise ParameterError(f"{what} must be one number per label; got an array of shape {n.shape}")
     wrong = ~((n >= 0) & (n <= n_points))
     if wrong.any():
         label = int(np.flatnonzero(wrong)[0])
@@ -83,10 +126,26 @@ Propensities = PropensityModel | tuple[float, float] | str | Sequence[float] | N
 
 
 def propensities_from(value: Propensities, counts: ArrayLike, n_points: int) -> Floats:
-    """p_l of every label, from whichever form a caller has them in.
+    """Return p_l per label from any of the forms that callers may have.
 
-    value: a PropensityModel; a tuple (A, B); the name of a preset; an array or list with one propensity a label; None
-    where no label is missing (all 1). counts, n_points: of the training set, used by the first three.
+    Parameters
+    ----------
+    value : PropensityModel, (A, B), str, array_like or None
+        A model; its parameters as a tuple; the name of a preset; an array or list of one propensity per label; or
+        None if no label is missing (all 1).
+    counts : (L,) array_like
+        Number of training points per label; used by the first three.
+    n_points : int
+        Number of training points.
+
+    Returns
+    -------
+    (L,) array
+
+    Raises
+    ------
+    ParameterError
+        If a propensity does not lie in (0, 1], or their number is not that of the labels.
     """
     n = check_counts(counts, n_points)
     if value is None:
@@ -107,23 +166,31 @@ def _check_propensities(value: ArrayLike, n_labels: int) -> Floats:
         p = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ParameterError(
-            "propensities must be a PropensityModel, (A, B), a preset or one number a label"
+            "propensities must be a PropensityModel, (A, B), a preset or one number per label"
         ) from error
     if p.shape != (n_labels,):
-        raise ParameterError(f"propensities have the shape {p.shape}, but there are {n_labels} labels")
+        raise ParameterError(f"propensities have shape {p.shape}, but there are {n_labels} labels")
     wrong = ~((p > 0) & (p <= 1))
     if wrong.any():
         label = int(np.flatnonzero(wrong)[0])
-        raise ParameterError(f"the propensity of label {label} is {p[label]:g}, but must lie above 0 and up to 1")
+        raise ParameterError(f"the propensity of label {label} is {p[label]:g}, but must be above 0 and at most 1")
     return p
 
 
 @dataclass(frozen=True, eq=False)
 class PropensityFit:
-    """A propensity model fitted to data, and what it was fitted to.
+    """Propensity model fitted to data, with the data and the quality of the fit.
 
-    `frequency`, `propensity`: the averages of each bin of labels. `r2`, `rmse`: of the model against those averages.
-    `n_labels`: labels that were used.
+    Attributes
+    ----------
+    model : PropensityModel
+        Fitted model.
+    frequency, propensity : (bins,) array
+        Averages per bin of labels.
+    r2, rmse : float
+        R² and root mean squared error of the model against these averages.
+    n_labels : int
+        Number of labels used.
     """
 
     model: PropensityModel
@@ -137,15 +204,33 @@ class PropensityFit:
 def fit_propensities(
     counts: ArrayLike, complete_counts: ArrayLike, n_points: int, *, labels_per_bin: int = 20
 ) -> PropensityFit:
-    """A and B by least squares on the averages of bins of labels with similar frequency (Jain et al. 2016, section 5).
+    """Fit A and B of the propensity model by least squares on bins of labels with similar frequency.
 
-    counts: n_l, points that carry label l. complete_counts: n*_l, points that should carry it, from a hierarchy
-    (`hierarchy_counts`) or from what could have been chosen. Labels that no point carries are left out: they are in
-    no training set. Labels are ordered by frequency and cut into bins of `labels_per_bin` (equal height; what remains
-    at the end joins the last bin); C follows from A, B and `n_points`.
+    Parameters
+    ----------
+    counts : (L,) array_like
+        n_l, the number of points with label l. Labels without points are left out: they are in no training set.
+    complete_counts : (L,) array_like
+        n*_l, the number of points that should have label l, e.g. from `hierarchy_counts`.
+    n_points : int
+        Number of points.
+    labels_per_bin : int, default 20
+        Labels per bin, in order of frequency; the rest joins the last bin.
+
+    Returns
+    -------
+    PropensityFit
+
+    Raises
+    ------
+    DataError
+        If n_l exceeds n*_l, or there are fewer than three bins.
+
+    Notes
+    -----
+    Jain et al. 2016, section 5. C follows from A, B and `n_points`.
     """
-    if isinstance(labels_per_bin, bool) or not isinstance(labels_per_bin, (int, np.integer)) or labels_per_bin < 1:
-        raise ParameterError(f"labels_per_bin is {labels_per_bin!r}, but must be a whole number, at least 1")
+    check_whole("labels_per_bin", labels_per_bin, 1)
     n = check_counts(counts, n_points)
     complete = check_counts(complete_counts, n_points, what="complete_counts")
     if n.shape != complete.shape:
@@ -153,7 +238,7 @@ def fit_propensities(
     if (complete < n).any():
         label = int(np.flatnonzero(complete < n)[0])
         raise DataError(
-            f"label {label} has {n[label]:g} points, more than the {complete[label]:g} that should carry it"
+            f"label {label} has {n[label]:g} points, more than the {complete[label]:g} that should have it "
         )
     frequency, propensity = _bin_averages(n, complete, int(labels_per_bin))
     model = _least_squares(frequency, propensity, n_points)
@@ -175,7 +260,7 @@ def _bin_averages(n: Floats, complete: Floats, labels_per_bin: int) -> tuple[Flo
     n_bins = used.size // labels_per_bin
     if n_bins < 3:
         raise DataError(
-            f"{used.size} labels with points give {n_bins} bins of {labels_per_bin}; a fit of two parameters needs 3"
+            f"{used.size} labels with points give {n_bins} bins of {labels_per_bin}; the fit needs at least 3"
         )
     order = used[np.argsort(n[used], kind="stable")]
     starts = np.arange(n_bins) * labels_per_bin
@@ -192,7 +277,7 @@ def _least_squares(frequency: Floats, propensity: Floats, n_points: int) -> Prop
         return model(logs).propensities(frequency, n_points) - propensity
 
     # In (log A, log(B + 1)) both stay in range; the bounds keep the search where the model is not numerically flat.
-    # The squares have more than one valley, hence several starts.
+    # The sum of squares has several local minima, hence several starts.
     starts = [np.log([A, B + 1]) for A in (0.1, 0.5, 1.0) for B in (-0.8, 0.1, 1.5, 20.0)]
     bounds = (np.log([1e-3, 1e-3]), np.log([10.0, 1e4]))
     found = min((optimize.least_squares(residuals, start, bounds=bounds) for start in starts), key=lambda fit: fit.cost)

@@ -1,7 +1,7 @@
-"""Label weightings: how much a noted label counts in a loss when labels are rare and some are missing.
+"""Label weightings: how much an observed label counts in a loss when labels are rare and some are missing.
 
-Every weighting gives two factors a label, so that a solver knows one form only: the loss of a noted label (y = 1) is
-`own * l+ + opposite * l-`, that of a label not noted (y = 0) is `l-`. Equation numbers are those of Qaraei et al.
+Every weighting gives two factors per label, so that solvers know only one form: the loss of an observed label (y = 1)
+is `own * l+ + opposite * l-`, that of any other label (y = 0) is `l-`. Equation numbers are those of Qaraei et al.
 (WWW 2021). Meta-labels (tree nodes) use the same formulas with the number of training points below the node.
 """
 
@@ -25,36 +25,62 @@ MEANS = ("labels", "pairs")
 
 @runtime_checkable
 class Weighting(Protocol):
-    """What a model needs of a weighting; `bounded` says whether the weighted convex loss still has a minimum."""
+    """Interface of a weighting, as models use it."""
 
     @property
-    def bounded(self) -> bool: ...
+    def bounded(self) -> bool:
+        """Whether a convex loss with this weighting still has a minimum."""
 
     @property
-    def why_unbounded(self) -> str: ...
+    def why_unbounded(self) -> str:
+        """Explanation for the user if `bounded` is False."""
 
     def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
-        """(own, opposite), one of each a label, from the training points of each label out of `n_points`."""
+        """Return the factors of l+ and l- for observed labels.
+
+        Parameters
+        ----------
+        counts : (L,) array_like
+            Number of training points per label.
+        n_points : int
+            Number of training points.
+
+        Returns
+        -------
+        own, opposite : (L,) array
+            The loss of an observed label is own l+ + opposite l-.
+        """
 
 
 @dataclass(frozen=True)
 class Unweighted:
-    """The plain loss: every noted label counts once."""
+    """The plain loss: every observed label counts once."""
 
     bounded: ClassVar[bool] = True
     why_unbounded: ClassVar[str] = ""
 
     def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
+        """Return the factors (own, opposite) per label; see `Weighting.coefficients`."""
         n = check_counts(counts, n_points)
         return np.ones(n.size), np.zeros(n.size)
 
 
 @dataclass(frozen=True)
 class PW:
-    """Propensity weighting: the positive part times W_l = 2/p_l - 1 (eqs. 15, 16).
+    """Propensity weighting: the positive part times W_l = 2/p_l - 1.
 
-    A convex surrogate of the unbiased 0-1 loss; rare labels, which are missing most, gain most. normalise: what has the
-    mean weight 1 in deep models, see `normalised_coefficients`.
+    Parameters
+    ----------
+    propensity : PropensityModel
+        Propensity per label, from its number of training points.
+    normalise : {"labels", "pairs"}, default "labels"
+        Whether labels or observed (point, label) pairs have mean weight 1 in deep models; see
+        `normalised_coefficients`.
+
+    Notes
+    -----
+    Qaraei et al. 2021, eqs. 15 and 16: a convex surrogate of the unbiased 0-1 loss. Rare labels, which are missing
+    most often, gain most.
     """
 
     propensity: PropensityModel = field(default_factory=PropensityModel)
@@ -67,18 +93,31 @@ class PW:
         _check_normalise(self.normalise)
 
     def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
+        """Return the factors (own, opposite) per label; see `Weighting.coefficients`."""
         own = 2.0 * self.propensity.inverse(counts, n_points) - 1.0
         return own, np.zeros(own.size)
 
 
 @dataclass(frozen=True)
 class PWcb:
-    """Propensity weighting with class balancing, C(n) = (1 - beta) / (1 - beta^n) (Cui et al. 2019).
+    """Propensity weighting with class balancing.
 
-    order: `"correct-then-rebalance"` corrects for missing labels first, own = C(n) (2/p - 1) (eqs. 19, 21; the paper's
-    PW-cb); `"rebalance-then-correct"` balances by the true number of points n/p first, own = C(n/p)/p + 1/p - 1
-    (eq. 20). C(0) is infinite; a label without points gets C(1) = 1, the largest value that a label with points has.
-    normalise: as in `PW`.
+    Parameters
+    ----------
+    propensity : PropensityModel
+        Propensity per label, from its number of training points.
+    beta : float, default 0.9
+        Strength of the balancing, from 0 (none) to below 1 (towards inverse frequency).
+    order : {"correct-then-rebalance", "rebalance-then-correct"}, default "correct-then-rebalance"
+        Correct for missing labels first, own = C(n) (2/p - 1) (eqs. 19, 21; the paper's PW-cb), or balance by the
+        true number of points n/p first, own = C(n/p)/p + 1/p - 1 (eq. 20).
+    normalise : {"labels", "pairs"}, default "labels"
+        As in `PW`.
+
+    Notes
+    -----
+    Qaraei et al. 2021, with C(n) = (1 - beta) / (1 - beta^n) (Cui et al. 2019). C(0) is infinite; a label without
+    points gets C(1) = 1, the largest value of a label with points.
     """
 
     propensity: PropensityModel = field(default_factory=PropensityModel)
@@ -92,12 +131,13 @@ class PWcb:
         _check_propensity(self.propensity)
         number = isinstance(self.beta, (int, float, np.number)) and not isinstance(self.beta, bool)
         if not number or not 0 <= self.beta < 1:
-            raise ParameterError(f"beta is {self.beta!r}, but must be a number from 0 up to, but not including, 1")
+            raise ParameterError(f"beta is {self.beta!r}, but must be a number from 0 to below 1")
         if self.order not in ORDERS:
             raise ParameterError(unknown("order", str(self.order), ORDERS))
         _check_normalise(self.normalise)
 
     def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
+        """Return the factors (own, opposite) per label; see `Weighting.coefficients`."""
         n = check_counts(counts, n_points)
         inverse = self.propensity.inverse(n, n_points)
         if self.order == ORDERS[0]:
@@ -107,52 +147,89 @@ class PWcb:
         return own, np.zeros(own.size)
 
     def balance(self, n: Floats) -> Floats:
-        """C(n) of the effective number of samples."""
+        """Return C(n), based on the effective number of samples."""
         return np.asarray((1.0 - self.beta) / (1.0 - self.beta ** np.maximum(n, 1.0)))
 
 
 @dataclass(frozen=True)
 class Unbiased:
-    """The unbiased estimate of the loss on complete labels (eq. 4): l+ <- (l+ + (p - 1) l-) / p.
+    """Unbiased estimate of the loss on complete labels.
 
-    Right in expectation for every loss, but the negative factor of l- makes it neither convex nor bounded below:
-    training may run away, and where it does not, the variance is high. Linear models refuse it.
+    Parameters
+    ----------
+    propensity : PropensityModel
+        Propensity per label, from its number of training points.
+
+    Notes
+    -----
+    Qaraei et al. 2021, eq. 4: l+ is replaced by (l+ + (p - 1) l-) / p. The estimate is right in expectation for every
+    loss, but the negative factor of l- makes it neither convex nor bounded below: training may diverge, and where it
+    does not, the variance is high. Linear models refuse it.
     """
 
     propensity: PropensityModel = field(default_factory=PropensityModel)
     bounded: ClassVar[bool] = False
     why_unbounded: ClassVar[str] = (
-        "the unbiased loss subtracts (1/p - 1) times the negative part for every noted label, so it is not convex and "
-        "not bounded below, and a solver has no minimum to find; use weighting='pw', its convex surrogate"
+        "the unbiased loss subtracts (1/p - 1) times the negative part for every observed label, so it is not convex "
+        "and not bounded below, and a solver has no minimum to find; use weighting='pw', its convex surrogate"
     )
 
     def __post_init__(self) -> None:
         _check_propensity(self.propensity)
 
     def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
+        """Return the factors (own, opposite) per label; see `Weighting.coefficients`."""
         inverse = self.propensity.inverse(counts, n_points)
         return inverse, 1.0 - inverse
 
 
 def normalised(eta: ArrayLike, counts: ArrayLike | None = None) -> Floats:
-    """eta_l L / sum(eta) (eq. 24): weights with mean 1, as deep models need them; linear models do not normalise.
+    """Scale weights to mean 1, as deep models need them; linear models do not normalise.
 
-    counts: take the mean over as many of each label."""
+    Parameters
+    ----------
+    eta : (L,) array_like
+        Weight per label.
+    counts : (L,) array_like, optional
+        How often each label counts in the mean; once if not given.
+
+    Returns
+    -------
+    (L,) array
+        eta_l L / sum(eta) without `counts` (Qaraei et al. 2021, eq. 24).
+    """
     eta = np.asarray(eta, dtype=np.float64)
     share = np.ones(eta.size) if counts is None else np.asarray(counts, dtype=np.float64)
     total = float(eta @ share)
     if not 0 < total < np.inf:
-        raise ParameterError(f"weights with the sum {total:g} cannot be normalised; the sum must be above 0 and finite")
+        raise ParameterError(f"weights with sum {total:g} cannot be normalised; the sum must be above 0 and finite")
     return np.asarray(eta * (share.sum() / total))
 
 
 def normalised_coefficients(weighting: Weighting, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
-    """The coefficients as deep models use them: `own` normalised (eq. 24) where the weighting is a plain factor.
+    """Return the coefficients as deep models use them: `own` normalised if the weighting is a plain factor.
 
-    With `normalise="labels"` a label has the mean weight 1, as in eq. 24. Most noted pairs are of frequent labels,
-    whose weights are then far below 1 while negatives keep theirs. With "pairs" the noted pairs have the mean weight 1,
-    and pull as much as without a weighting. The ratios between labels are the same.
-    The unbiased one stays as it is: its two parts belong together, and scaled they would estimate nothing.
+    Parameters
+    ----------
+    weighting : Weighting
+        Weighting; its attribute `normalise`, "labels" if it has none, chooses the mean.
+    counts : (L,) array_like
+        Number of training points per label.
+    n_points : int
+        Number of training points.
+
+    Returns
+    -------
+    own, opposite : (L,) array
+        As from `Weighting.coefficients`.
+
+    Notes
+    -----
+    With "labels", the labels have mean weight 1 (Qaraei et al. 2021, eq. 24). Most observed pairs belong to frequent
+    labels, whose weights are then far below 1, while negatives keep theirs. With "pairs", the observed (point, label)
+    pairs have mean weight 1, and pull as much as without a weighting. The ratios between labels are the same.
+
+    The unbiased weighting is not scaled: it would no longer be an unbiased estimate.
     """
     own, opposite = weighting.coefficients(counts, n_points)
     if opposite.any():
@@ -165,7 +242,22 @@ _NAMED: dict[str, type[PW] | type[PWcb] | type[Unbiased]] = {"pw": PW, "pw-cb": 
 
 
 def resolve_weighting(weighting: Any) -> Weighting:
-    """The weighting that a model's `weighting=` means: None, a name, or an object with `coefficients`."""
+    """Return the weighting that the parameter `weighting` of a model stands for.
+
+    Parameters
+    ----------
+    weighting : None, {"pw", "pw-cb", "unbiased"} or Weighting
+        None is the plain loss; a name stands for the weighting with default parameters.
+
+    Returns
+    -------
+    Weighting
+
+    Raises
+    ------
+    ParameterError
+        If it is none of these.
+    """
     if weighting is None:
         return Unweighted()
     if isinstance(weighting, str):

@@ -1,4 +1,4 @@
-"""Metrics as scikit-learn scorers, for GridSearchCV and its relatives."""
+"""Metrics as scikit-learn scorers, for GridSearchCV and similar tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,17 @@ from longtail.objectives import PropensityModel
 
 @dataclass(frozen=True)
 class Scorer:
-    """Callable as `scorer(estimator, X, Y)`; gives a fraction, negative for metrics of which less is better."""
+    """scikit-learn scorer, called as `scorer(estimator, X, Y)`; make it with `scorer(name)`.
+
+    Returns a fraction, negated for metrics where lower is better.
+
+    Attributes
+    ----------
+    metric : MetricName
+        Metric and cut-off.
+    propensity : PropensityModel
+        Propensities of the labels, from the training counts of the scored estimator.
+    """
 
     metric: MetricName
     propensity: PropensityModel
@@ -30,25 +40,38 @@ class Scorer:
         return -value if self.metric.base in LOWER_IS_BETTER else value
 
     def _inverse(self, model: Any, n_labels: int) -> Floats:
-        # Labels of Y that training never saw have count 0.
+        # Labels of Y without training points have count 0.
         counts = np.zeros(max(n_labels, model.n_labels_), dtype=np.int64)
         counts[: model.n_labels_] = model.label_counts_
         return np.asarray(self.propensity.inverse(counts, model.n_points_), dtype=np.float64)
 
 
 def scorer(name: str, *, propensity: PropensityModel | None = None) -> Scorer:
-    """A scikit-learn scorer from a metric's name, e.g. `GridSearchCV(model, grid, scoring=scorer("psp@3"))`.
+    """Make a scikit-learn scorer from the name of a metric.
 
-    Propensities come from the training counts of the estimator that is scored (in a Pipeline, of its last step) by
-    `propensity`, by default `PropensityModel()`.
+    Parameters
+    ----------
+    name : str
+        Name with cut-off in any case, e.g. `"PSP@3"`.
+    propensity : PropensityModel, optional
+        Computes propensities from the training counts of the scored estimator (in a Pipeline, of its last step);
+        `PropensityModel()` if not given.
+
+    Returns
+    -------
+    Scorer
+
+    Examples
+    --------
+    `GridSearchCV(model, grid, scoring=scorer("psp@3"))`
     """
     return Scorer(MetricName.parse(name), PropensityModel() if propensity is None else propensity)
 
 
 def _model_of(estimator: Any) -> Any:
-    """The longtail estimator: the estimator itself, or the last step of a scikit-learn Pipeline."""
+    """Return the longtail estimator: the estimator itself, or the last step of a scikit-learn Pipeline."""
     steps = getattr(estimator, "steps", None)
     model = steps[-1][1] if steps else estimator
     if not hasattr(model, "label_counts_"):
-        raise NotFittedError(f"{type(model).__name__} has no label_counts_; a longtail estimator, fitted, is needed")
+        raise NotFittedError(f"{type(model).__name__} has no label_counts_; pass a fitted longtail estimator")
     return model

@@ -92,7 +92,7 @@ def test_k_beyond_the_labels_and_labels_beyond_the_model(data) -> None:
 
 
 def test_what_cannot_be_scored(data) -> None:
-    with pytest.raises(ParameterError, match="no metric 'f7@3'"):
+    with pytest.raises(ParameterError, match="unknown metric 'f7@3'"):
         scorer("f7@3")
     with pytest.raises(NotFittedError, match="Popularity has no label_counts_"):
         scorer("p@1")(Popularity(), *data)
