@@ -18,7 +18,8 @@ class Witness(Estimator):
     fits: list[int] = []
     fails_at: int | None = None
 
-    def _fit(self, X, Y, run):
+    def _fit(self, prepared, run):
+        X, Y = prepared.X, prepared.Y
         Witness.fits.append(X.shape[0])
         if len(Witness.fits) == Witness.fails_at:
             raise KeyboardInterrupt

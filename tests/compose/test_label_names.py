@@ -25,9 +25,9 @@ class Named(Witness):
 
     names: list[list[str] | None] = []
 
-    def _fit(self, X, Y, run):
+    def _fit(self, prepared, run):
         Named.names.append(self.label_names_)
-        super()._fit(X, Y, run)
+        super()._fit(prepared, run)
 
 
 @pytest.fixture(autouse=True)

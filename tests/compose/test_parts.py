@@ -81,7 +81,7 @@ def test_a_model_that_does_not_say_what_its_parts_were_is_refused(tmp_path):
     longtail.PropensityRerank(folds=2).fit(X, Y).save(tmp_path / "m")
     file = tmp_path / "m" / store.MANIFEST
     manifest = json.loads(file.read_text())
-    del manifest["state"]["learned"]["base"]["model"]
+    del manifest["state"]["learned"]["part0"]["model"]
     file.write_text(json.dumps(manifest | {"sha256": store._digest(manifest)}))
     with pytest.raises(ModelError, match="train it again"):
         longtail.load_model(tmp_path / "m")

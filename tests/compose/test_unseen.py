@@ -72,9 +72,9 @@ def test_a_resumed_run_does_not_train_finished_parts_again(tmp_path, monkeypatch
 
 
 def test_the_group_of_a_score_is_that_of_the_base_which_gave_it(monkeypatch):
-    def fit(self, X, Y, run):
-        plain(self, X, Y, run)
-        self.score_groups_ = np.full(Y.shape[1], len(Witness.fits), np.int8)
+    def fit(self, prepared, run):
+        plain(self, prepared, run)
+        self.score_groups_ = np.full(prepared.Y.shape[1], len(Witness.fits), np.int8)
 
     plain = Witness._fit
     monkeypatch.setattr(Witness, "_fit", fit)

@@ -15,7 +15,7 @@ Y = [[0], [0, 1], [2]]
 
 
 class Interrupted(Popularity):
-    def _fit(self, X, Y, run):
+    def _fit(self, prepared, run):
         raise KeyboardInterrupt
 
 

@@ -17,7 +17,7 @@ from longtail.core import store
 from longtail.core.state import State, as_bytes, from_bytes
 from longtail.errors import ModelError, OutputError
 
-HEADER = {"kind": "model", "format": 1}
+HEADER = {"kind": "model"}
 
 
 def state_of(value: float, size: int = 10) -> State:
@@ -280,9 +280,10 @@ def test_kind_and_format_are_checked(tmp_path):
     assert store.kind_of(tmp_path) is None
     with pytest.raises(ModelError, match="is a model directory, not a dataset directory"):
         store.read(tmp_path / "m", "dataset")
-    rewritten(tmp_path / "m", format=2)
-    with pytest.raises(ModelError, match="has format 2"):
-        store.read(tmp_path / "m", "model")
+    for other in (1, 3, None):
+        rewritten(tmp_path / "m", format=other)
+        with pytest.raises(ModelError, match=f"has format {other}, .* reads format 2; train the model again"):
+            store.read(tmp_path / "m", "model")
 
 
 def test_garbage_in_the_array_file_is_a_model_error(tmp_path):

@@ -13,7 +13,7 @@ from sklearn.preprocessing import normalize
 
 import longtail
 from longtail.core import registry
-from longtail.core.estimator import Estimator
+from longtail.core.estimator import Estimator, Prepared
 from longtail.core.popularity import Popularity
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
@@ -34,8 +34,8 @@ class Centroid(Estimator):
     def __init__(self, *, power: float = 1.0) -> None:
         self.power = power
 
-    def _fit(self, X: Any, Y: Any, run: Run) -> None:
-        self.centres_ = np.asarray((Y.T @ X).todense(), dtype=np.float32) ** np.float32(self.power)
+    def _fit(self, prepared: Prepared, run: Run) -> None:
+        self.centres_ = np.asarray((prepared.Y.T @ prepared.X).todense(), dtype=np.float32) ** np.float32(self.power)
 
     def _predict(self, X: Any, k: int) -> Predictions:
         return Predictions.from_dense(X @ self.centres_.T, k)
@@ -225,7 +225,7 @@ def test_pipelines_hand_on_what_modules_ask_of_their_model() -> None:
             twice.predict(X, k=2, exponent=exponent).scores,
             twice.model_.model_.predict(X, k=2, exponent=exponent).scores,
         )
-    with pytest.raises(ParameterError, match="Popularity has none"):
+    with pytest.raises(ParameterError, match="Popularity cannot change it"):
         UnitRows(model=UnitRows(model=Popularity())).fit(X, labels).predict(X, k=2, exponent=0.5)
 
 
@@ -242,5 +242,5 @@ def test_an_exponent_reaches_the_model_behind_the_features(tmp_path):
         expected = model.model_.predict(X, k=2, exponent=exponent)
         np.testing.assert_array_equal(model.predict(TEXTS, k=2, exponent=exponent).scores, expected.scores)
     assert not np.array_equal(model.predict(TEXTS, exponent=1.0, k=2).scores, model.predict(TEXTS, k=2).scores)
-    with pytest.raises(ParameterError, match="exponent is given, but Popularity has none"):
+    with pytest.raises(ParameterError, match="exponent is given, but Popularity cannot change it"):
         TextPipeline(model=Popularity()).fit(TEXTS, Y).predict(TEXTS, exponent=0.5)

@@ -98,7 +98,7 @@ def test_texts_are_read_as_they_are_needed() -> None:
 def test_state_travels_without_the_texts(tmp_path: Any) -> None:
     texts = random_texts()
     features = TextFeatures(ngram_range=(1, 2), bias=1.0).fit(texts)
-    header = {"kind": "model", "format": 1, "features": codec.encode(features)}
+    header = {"kind": "model", "features": codec.encode(features)}
     store.write(tmp_path / "saved", header, features._get_state())
     manifest, state = store.read(tmp_path / "saved", "model")
     loaded = codec.decode(manifest["features"])

@@ -49,8 +49,8 @@ def test_grid_search_chooses_by_the_scorer(data) -> None:
         def __init__(self, *, shift: int = 0) -> None:
             self.shift = shift
 
-        def _fit(self, X, Y, run) -> None:
-            super()._fit(X, Y, run)
+        def _fit(self, prepared, run) -> None:
+            super()._fit(prepared, run)
             self.scores_ = np.roll(self.scores_, self.shift)
 
     search = GridSearchCV(

@@ -162,7 +162,8 @@ class Estimator(BaseEstimator, ABC):
         self.check_fitted()
         for name in options:
             if not self.takes(name):
-                raise ParameterError(f"{type(self).__name__} has no {name} that can be changed after training")
+                without = " and ".join(type(model).__name__ for model in self._innermost())
+                raise ParameterError(f"{name} is given, but {without} cannot change it after training")
         view = copy.copy(self)
         for name in self.adjustable:
             if name in options:
@@ -172,6 +173,10 @@ class Estimator(BaseEstimator, ABC):
     def takes(self, option: str) -> bool:
         """Return whether `predict` takes this option."""
         return option in self.adjustable
+
+    def _innermost(self) -> list[Estimator]:
+        """Return the fitted models that do the work; a wrapper's are inside it."""
+        return [self]
 
     def explain(self, point: Any, label: int | str) -> Explanation:
         """Return how much each token of one point spoke for a label, given by its id or its name."""

@@ -6,14 +6,15 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from longtail.core import codec, registry
+from longtail.core import codec
 
 
 def job_of(model: BaseEstimator) -> dict[str, Any]:
     """Return class and parameters of a model, and of models inside, less what may change when a training is resumed."""
     free = {"n_jobs", *getattr(model, "free_on_resume", ())}
     kept = {name: value for name, value in codec.parameters(model).items() if name not in free}
-    return {"model": registry.name_of(type(model)), "parameters": _identity(kept)}
+    cls = type(model)  # not by its registered name: whoever is trained need not be saved
+    return {"model": f"{cls.__module__}:{cls.__qualname__}", "parameters": _identity(kept)}
 
 
 def _identity(value: Any) -> Any:

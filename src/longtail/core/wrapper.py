@@ -75,6 +75,9 @@ class Wrapper(Estimator):
         ]
         return view
 
+    def _innermost(self) -> list[Estimator]:
+        return [model for part in self.parts_ for model in part._innermost()]
+
     def explain(self, point: Any, label: int | str) -> Explanation:
         self.check_fitted()
         if len(self.parts_) > 1:
