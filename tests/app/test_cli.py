@@ -521,7 +521,7 @@ def test_explain_shows_what_the_base_of_a_module_looked_at(cli, tmp_path):
         tmp_path / "linear"
     )
     code, _, err = cli("explain", tmp_path / "linear", data.texts[0])
-    assert (code, "does not look at words" in err) == (2, True)
+    assert (code, "DiSMEC cannot explain its scores" in err) == (2, True)
 
 
 def test_labels_of_points_to_predict_may_be_out_of_the_models_range(cli, xc):

@@ -77,10 +77,10 @@ def test_ctrl_c_within_a_kernel_is_ctrl_c(data, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("longtail.linear.solver.BlockSolver.train", interrupted_kernel)
     with pytest.raises(KeyboardInterrupt):
         longtail.DiSMEC(n_jobs=1).fit(np.eye(3), [[0], [1], [2]])
-    reranked = longtail.PropensityRerank(base=longtail.Popularity(), folds=2).fit(np.eye(4), [[0], [1], [0], [1]])
+    reranked = longtail.PropensityRerank(base=longtail.Popularity(), folds=2).fit(np.eye(9), [[0], [0, 1], [0]] * 3)
     monkeypatch.setattr("longtail.compose.reranker.best_of", interrupted_kernel)
     with pytest.raises(KeyboardInterrupt):
-        reranked.predict(np.eye(4), k=1)
+        reranked.predict(np.eye(9), k=1)
     arguments = ["train", data, "--model", "dismec", "--out", tmp_path / "m", "--threads", "1"]
     monkeypatch.setattr(sys, "argv", ["longtail", *map(str, arguments)])
     with pytest.raises(SystemExit) as stop:

@@ -74,7 +74,9 @@ def dual_value(loss: str, a: np.ndarray, c: np.ndarray) -> np.ndarray:
 def weights_of(model: DiSMEC) -> np.ndarray:
     """A model's weights (augmented features, labels) in float64."""
     W = model.weights_.toarray().astype(np.float64)
-    return np.vstack([W, model.intercept_ / model.bias]) if model.bias else W
+    # A label without points has no problem to solve; what all negatives converge to stands in for it.
+    intercepts = np.where(model.label_counts_ > 0, model.intercept_, -1)
+    return np.vstack([W, intercepts / model.bias]) if model.bias else W
 
 
 def objective(model: DiSMEC, X, Y, sample_weight=None) -> np.ndarray:
