@@ -11,8 +11,8 @@ from sklearn.base import clone
 import longtail
 from compose.bases import Witness
 from compose.planted_tail import N_LABELS, planted_tail
+from contract.models import ARGUMENTS
 from contract.planted import planted
-from contract.test_contract import ARGUMENTS
 from longtail.core import store
 
 (X, Y), (X_TEST, Y_TEST) = planted_tail(300), planted_tail(60, seed=1)

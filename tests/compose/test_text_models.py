@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import longtail
+from contract.models import ARGUMENTS
 from contract.planted import planted
-from contract.test_contract import ARGUMENTS
 from longtail.data.texts import Texts
 
 DATA, TEST = planted(90), planted(30, seed=1)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import longtail
+from contract.models import ARGUMENTS
 from contract.planted import planted
-from contract.test_contract import ARGUMENTS
 from longtail import Bonsai, DiSMEC, Ensemble, Parabel, PropensityRerank, RankNet, Taug, TextFeatures, TextPipeline
 from longtail.core import registry
 from longtail.core.estimator import Estimator
