@@ -1,6 +1,6 @@
 """Extreme multi-label classification when labels are many, rare and partly missing.
 
-The public names of longtail. They are imported when they are first used, so `import longtail` stays light.
+Public names are imported on first use, so `import longtail` stays light.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every error that longtail raises on purpose, as one tree.
 
-An error says what is wrong, where, and what would be right. The command line prints the message and exits with 2;
-anything that is not a `LongtailError` is a bug of ours and keeps its traceback.
+A message says what is wrong, where, and what to do. The command line prints it and exits with code 2; anything that is
+not a `LongtailError` is a bug in longtail and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -14,11 +14,23 @@ class LongtailError(Exception):
 
 
 class ParameterError(LongtailError, ValueError):
-    """An argument, option or name that a caller passed cannot be used."""
+    """An argument, option or name cannot be used."""
 
 
 class DataError(LongtailError, ValueError):
-    """Data that cannot be read or do not fit together; names the file, the line and the field where they are known."""
+    """Data cannot be read, or does not fit together.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong.
+    path : str or path-like, optional
+        File that it is about; file, line and field come first in the message.
+    line : int, optional
+        Line of the file, from 1.
+    field : str, optional
+        Field or column.
+    """
 
     def __init__(
         self,
@@ -38,29 +50,39 @@ class DataError(LongtailError, ValueError):
 
 
 class ModelError(LongtailError):
-    """A saved model (or converted dataset) that is missing, incomplete, altered or of another format."""
+    """A saved model or converted dataset is missing, incomplete, altered or of another format."""
 
 
 class OutputError(LongtailError, OSError):
-    """A place that cannot be written to, e.g. a folder that is not empty."""
+    """Output cannot be written, e.g. because the folder is not empty."""
 
 
-# Same bases as scikit-learn's NotFittedError, so that code which catches those two keeps working.
+# Same bases as scikit-learn's NotFittedError, so code that catches these keeps working.
 class NotFittedError(LongtailError, ValueError, AttributeError):
     """`predict` or `save` was called before `fit`."""
 
 
 class TrainingError(LongtailError, ArithmeticError):
-    """Training cannot go on (values that are not finite, too little memory); says where and what to change."""
+    """Training cannot continue (values are not finite, too little memory); says where, and what to change."""
 
 
 class MissingExtraError(LongtailError, ImportError):
-    """A part was asked for whose optional packages are not installed; names the extra to install."""
+    """An optional package is not installed.
+
+    Parameters
+    ----------
+    package : str
+        The package.
+    extra : str
+        The extra of longtail that installs it, e.g. "deep".
+    purpose : str
+        What needs it, e.g. "a text model".
+    """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}: pip install 'longtail[{extra}]'")
 
 
 def first_line(error: BaseException) -> str:
-    """What another library said, in one line: its name where it said nothing."""
+    """Return the first line of an error of another library, or its class if it has no message."""
     return str(error).strip().partition("\n")[0] or type(error).__name__

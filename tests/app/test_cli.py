@@ -12,8 +12,10 @@ from sklearn.preprocessing import normalize
 
 import longtail
 from contract.planted import planted
+from longtail.app import options as shared_options
 from longtail.app.cli import main
 from longtail.data import Dataset, read_dataset, read_predictions, write_dataset
+from longtail.data.labels import SEPARATOR
 from longtail.errors import OutputError
 from longtail.metrics import evaluate
 from longtail.objectives import PropensityModel
@@ -131,7 +133,7 @@ def test_a_model_that_cannot_be_written_does_not_cost_the_training(cli, xc, monk
                 main()
     assert list((xc / "m.partial").glob("*.safetensors"))
     with monkeypatch.context() as slow:
-        slow.setattr("longtail.core.checkpoint.Checkpoint.put", full)  # nothing is trained anew
+        slow.setattr("longtail.core.checkpoint.Checkpoint.put", full)  # nothing is trained again
         assert cli(*train, "--resume")[0] == 0
     assert not (xc / "m.partial").exists()
     data = read_dataset(xc / "train.txt")
@@ -148,7 +150,7 @@ def test_a_result_never_takes_the_place_of_its_source(cli, texts):
     ):
         code, _, err = cli(*command)
         assert code == 2
-        assert "is what is read" in err
+        assert "is the input; choose another output path" in err
         assert (texts / "test.jsonl").read_bytes() == before
 
 
@@ -221,7 +223,7 @@ def test_a_model_behind_scaled_rows_takes_its_settings(cli, xc, options, inside)
 @pytest.mark.parametrize("options", [[], ["--set", "features.min_df=1"]])
 def test_texts_have_no_rows_to_scale(cli, texts, options):
     code, _, err = cli("train", texts / "train.jsonl", "-m", "dismec", "-o", texts / "m", "--unit-rows", *options)
-    assert (code, "these data hold texts" in err, (texts / "m").exists()) == (2, True, False)
+    assert (code, "this dataset has only texts" in err, (texts / "m").exists()) == (2, True, False)
 
 
 def test_texts_become_features_and_label_names_travel(cli, texts):
@@ -346,6 +348,10 @@ def test_convert_and_info(cli, xc):
     assert "weighting = pw" in cli("info", xc / "m")[1]
 
 
+def test_commands_and_library_separate_labels_alike():
+    assert shared_options.SEPARATOR == SEPARATOR
+
+
 def everything(folder):
     return {str(f.relative_to(folder)): f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
 
@@ -360,8 +366,8 @@ def everything(folder):
         ("train train.txt -m dismec -o new --weighting pv", "unknown weighting"),
         ("train train.txt -m popularity -o new --base dismec", "wraps no other model"),
         ("train train.txt -m dismec -o new --threads 0", "--threads is 0"),
-        ("train train.txt -m popularity -o full", "none of ours"),
-        ("train train.txt -m popularity -o full --overwrite", "none of ours"),
+        ("train train.txt -m popularity -o full", "was not written by longtail"),
+        ("train train.txt -m popularity -o full --overwrite", "was not written by longtail"),
         ("train train.txt -m popularity -o m", "--overwrite"),
         ("train train.txt -m popularity -o no/where", "does not exist"),
         ("train absent.txt -m popularity -o new", "absent.txt: does not exist"),
@@ -371,17 +377,17 @@ def everything(folder):
         ("train text.jsonl -m dismec -o new --set features.min_df=-1", "min_df is -1"),
         ("predict m test.txt -o p.npz -k 0", "k is 0"),
         ("predict m test.txt -o p.npz -k 7", "between 1 and the number of labels, 6"),
-        ("predict m test.txt -o p.csv", "'.csv'"),
+        ("predict m test.txt -o p.csv", "unsupported extension '.csv'; use .npz, .jsonl or .txt"),
         ("predict m test.txt -o full/thesis.txt", "exists"),
         ("predict full test.txt -o p.npz", "not a model directory"),
-        ("predict m text.jsonl -o p.npz", "hold texts only"),
+        ("predict m text.jsonl -o p.npz", "this dataset has only texts"),
         ("evaluate m test.txt --propensity 1", "unknown propensity preset"),
         ("evaluate m test.txt --propensity=-1,2", "A of the propensity model is -1"),
         ("evaluate absent.npz test.txt", "absent.npz"),
         ("evaluate absent test.txt", "absent: does not exist"),
         ("bench --docs train.txt", "train.txt/results: cannot be made"),
         ("evaluate short.npz test.txt", "predictions for 1 points, but Y has 80"),
-        ("convert train.txt full", "none of ours"),
+        ("convert train.txt full", "was not written by longtail"),
         ("convert train.txt m.txt", "exists"),
         ("convert train.txt m --overwrite", "is a model directory"),
         ("info absent", "does not exist"),
@@ -472,14 +478,14 @@ def test_predict_says_before_the_work_that_it_may_not_write(cli, xc, monkeypatch
     monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK)  # root may write anywhere
     code, _, err = cli("predict", xc / "model", xc / "test.txt", "--out", xc / "found.jsonl")
     assert code == 2
-    assert "may not be written to" in err
+    assert "no permission to write to the folder" in err
 
 
 @pytest.mark.parametrize("model", [["textpipeline"], ["xgrank"], ["taug", "--base", "xgrank"]], ids="-".join)
 def test_a_text_model_on_features_is_refused_and_nothing_is_left(cli, xc, model):
     code, out, err = cli("train", xc / "train.txt", "--out", xc / "m", "--model", *model)
     assert (code, out) == (2, "")
-    assert f"{model[0]} needs texts, these data hold features" in " ".join(err.split())
+    assert f"{model[0]} needs texts, but this dataset has only features" in " ".join(err.split())
     assert sorted(file.name for file in xc.iterdir()) == ["test.txt", "train.txt"]
 
 

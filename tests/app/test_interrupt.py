@@ -58,7 +58,7 @@ def parts(folder):
 def test_ctrl_c_leaves_nothing(data, tmp_path):
     code, out, err = stop_after_the_first_part(start(data, tmp_path), tmp_path, signal.SIGINT)
     assert code == 130, err
-    assert (out, err) == ("", "interrupted; nothing is kept (with --resume finished parts would be)\n")
+    assert (out, err) == ("", "interrupted; nothing was kept (use --resume to keep finished parts)\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -86,7 +86,7 @@ def test_ctrl_c_within_a_kernel_is_ctrl_c(data, tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as stop:
         main()
     assert (stop.value.code, list(tmp_path.iterdir())) == (130, [])
-    assert "interrupted; nothing is kept" in capsys.readouterr().err
+    assert "interrupted; nothing was kept" in capsys.readouterr().err
 
     monkeypatch.setattr("longtail.data.read_dataset", interrupted_kernel)  # before the work, and not in `fit`
     with pytest.raises(SystemExit) as stop:

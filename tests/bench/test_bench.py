@@ -146,8 +146,8 @@ def test_features_are_brought_to_the_width_of_the_model(caplog):
     assert caplog.records == []
     wide = conform(Dataset(Y=[[0]], X=np.ones((1, 6))), model)
     assert wide.shape == (1, 4)
-    assert "2 beyond carry no weight and are dropped (2 of 6 values)" in caplog.text
-    with pytest.raises(DataError, match="these data hold texts only"):
+    assert "the 2 others are dropped (2 of 6 values)" in caplog.text
+    with pytest.raises(DataError, match="this dataset has only texts"):
         conform(Dataset(Y=[[0]], texts=["a"]), model)
 
 

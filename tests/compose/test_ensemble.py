@@ -148,7 +148,7 @@ def test_a_model_is_replaced_by_number():
 
 @pytest.mark.parametrize("wrong", ["models__x", "models__", "models__x__C", "models__0__", "models__²", "models__-1"])
 def test_what_is_no_model_says_what_one_is(wrong):
-    with pytest.raises(ParameterError, match="models__0 is its first model"):
+    with pytest.raises(ParameterError, match="models__0 is the first model"):
         longtail.Ensemble(models=[longtail.DiSMEC()]).set_params(**{wrong: 3})
 
 

@@ -88,7 +88,7 @@ def test_a_base_without_scores_is_refused():
     with pytest.raises(DataError, match="same score"):
         longtail.PropensityRerank(base=Flat()).fit(X, Y)
     for base in ("dismec", longtail.DiSMEC, object()):
-        with pytest.raises(ParameterError, match="must be an estimator"):
+        with pytest.raises(ParameterError, match="must be a longtail estimator"):
             longtail.PropensityRerank(base=base).fit(X, Y)
 
 

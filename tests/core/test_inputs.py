@@ -58,7 +58,7 @@ def test_a_value_that_is_not_finite_names_its_row(bad):
     X = DENSE.astype(np.float64)  # which can hold 1e39; float32 cannot
     X[2, 1] = bad
     for form in (X, sparse.csr_matrix(X)):
-        with pytest.raises(DataError, match="features of point 2 hold a NaN or infinite value"):
+        with pytest.raises(DataError, match="features of point 2 contain a NaN or infinite value"):
             check_features(form)
 
 
@@ -128,10 +128,10 @@ def test_stored_zeros_are_no_labels():
         ([1, 2], "one list of label ids"),
         (None, "one list of label ids"),
         ([[2**40], [1]], "label id 1099511627776 is too large: ids of L labels are 0 to L-1"),
-        ([[2**31 - 1], [1]], "is too large.* map yours"),
+        ([[2**31 - 1], [1]], "is too large.* renumber yours"),
         ([[100_000_000], [1]], "is too large"),
         ([[2**63 + 5], [1]], "is too large"),
-        (sparse.csr_matrix((2, 2**40)), "1,099,511,627,776 labels, but may have 2,147,483,647"),
+        (sparse.csr_matrix((2, 2**40)), "1,099,511,627,776 labels, but may have at most 2,147,483,647"),
         ([[0, 1, 0], [1, 0, 0], [0, 0, 1]], r"look like rows of a 0/1 matrix.* np\.array\(Y\)"),
         ([[0, 1], [1, 1]], "look like rows of a 0/1 matrix"),
     ],
@@ -152,14 +152,14 @@ def test_wide_indices_are_narrowed_and_too_many_columns_refused(check):
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
     assert check(wide).indices.dtype == np.int32
     np.testing.assert_array_equal(check(wide).toarray(), np.eye(3))
-    with pytest.raises(DataError, match="may have 2,147,483,647"):
+    with pytest.raises(DataError, match="may have at most 2,147,483,647"):
         check(sparse.csr_matrix(([1.0], ([0], [2**40 - 1])), shape=(1, 2**40)))
 
 
 def test_counts_of_points_and_labels_are_checked():
     with pytest.raises(DataError, match="X has 2 points, but Y has 3"):
         check_labels(INDICATOR, n_points=2)
-    with pytest.raises(DataError, match="Y has 3 labels where 4"):
+    with pytest.raises(DataError, match="Y has 3 labels, but 4 are expected"):
         check_labels(INDICATOR, n_labels=4)
     with pytest.raises(DataError, match="label id 7 is out of range: there are 3 labels"):
         check_labels([[7]], n_labels=3)
@@ -176,8 +176,8 @@ def test_k_must_be_a_whole_number_from_one_to_the_number_of_labels(k):
     ("X", "said"),
     [
         (None, "X is None, but the model needs texts"),
-        (np.eye(2), "look like features"),
-        (sparse.eye(2, format="csr"), "look like features"),
+        (np.eye(2), "looks like features"),
+        (sparse.eye(2, format="csr"), "looks like features"),
         (np.array([["a", "b"]]), "sequence of texts"),
         ("one text", "not str; put a single text into a list"),
         (b"one text", "not bytes"),
@@ -227,5 +227,5 @@ def test_labels_may_be_the_columns_of_a_frame():
 
 
 def test_names_that_no_file_can_hold_are_refused():
-    with pytest.raises(DataError, match=r"label_names.* holds half a character"):
+    with pytest.raises(DataError, match=r"label_names.* contains half a character"):
         check_label_names(["fine", "\ud800bad"], 2)

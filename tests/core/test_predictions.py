@@ -56,8 +56,8 @@ def test_names_rows_top_slices_and_concatenation():
 @pytest.mark.parametrize(
     ("labels", "scores", "message"),
     [
-        ([[0, 1]], [[1.0]], "must both be"),
-        ([0, 1], [1.0, 0.5], "must both be"),
+        ([[0, 1]], [[1.0]], "must both have shape"),
+        ([0, 1], [1.0, 0.5], "must both have shape"),
         ([[-2]], [[1.0]], "ids start at 0"),
         ([[0]], [[np.nan]], "NaN"),
     ],
@@ -69,7 +69,7 @@ def test_malformed_predictions_are_refused(labels, scores, message):
 
 def test_k_and_label_range_are_checked():
     predictions = Predictions([[3]], [[1.0]])
-    with pytest.raises(ParameterError, match="hold 1 labels a point"):
+    with pytest.raises(ParameterError, match="there are 1 labels per point"):
         predictions.top(2)
     with pytest.raises(ParameterError, match="label 3 is predicted"):
         predictions.to_csr(3)

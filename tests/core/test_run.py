@@ -139,7 +139,7 @@ def test_a_foreign_folder_is_refused_and_never_removed(tmp_path, resume):
     folder.mkdir()
     (folder / "thesis.txt").write_text("precious")
     checkpoint = Checkpoint(folder, resume=resume)
-    with pytest.raises(OutputError, match="in the way"):
+    with pytest.raises(OutputError, match="is not a folder of unfinished work"):
         checkpoint.open(JOB)
     checkpoint.clear()
     assert (folder / "thesis.txt").read_text() == "precious"
@@ -224,4 +224,4 @@ def test_unfinished_work_that_is_thrown_away_is_mentioned(tmp_path, caplog):
     first._unlock()
     with caplog.at_level("WARNING"):
         Checkpoint(tmp_path / "m.partial", resume=False).open({"job": 1})
-    assert "starting anew" in caplog.text
+    assert "starting over" in caplog.text

@@ -82,7 +82,7 @@ def test_an_existing_model_is_only_replaced_when_asked(tmp_path):
 def test_a_folder_that_is_none_of_ours_is_never_touched(tmp_path, overwrite):
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "thesis.txt").write_text("precious")
-    with pytest.raises(OutputError, match="none of ours"):
+    with pytest.raises(OutputError, match="was not written by longtail; choose another output path"):
         store.write(tmp_path / "m", HEADER, state_of(1), overwrite=overwrite)
     assert [f.name for f in (tmp_path / "m").iterdir()] == ["thesis.txt"]
 
@@ -90,7 +90,7 @@ def test_a_folder_that_is_none_of_ours_is_never_touched(tmp_path, overwrite):
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_directory_of_another_kind_is_never_replaced(tmp_path, overwrite):
     store.write(tmp_path / "m", HEADER, state_of(1))
-    with pytest.raises(OutputError, match="is a model directory, which a dataset does not replace"):
+    with pytest.raises(OutputError, match="is a model directory, which a dataset cannot replace"):
         store.write(tmp_path / "m", HEADER | {"kind": "dataset"}, state_of(2), overwrite=overwrite)
     assert value_at(tmp_path / "m") == 1
 
@@ -262,7 +262,7 @@ def test_a_manifest_cannot_point_out_of_its_directory(tmp_path, escape):
     path = tmp_path / "m"
     store.write(path, HEADER, state_of(1))
     rewritten(path, arrays={"file": escape, "bytes": 6, "sha256": store.sha256(tmp_path / "outside.safetensors")})
-    with pytest.raises(ModelError, match="outside of the directory"):
+    with pytest.raises(ModelError, match="outside the directory"):
         store.read(path, "model")
 
 

@@ -94,7 +94,7 @@ def test_refuses_what_is_not_a_hierarchy(parents: dict[str, list[str]], message:
 
 
 def test_refuses_names_that_do_not_match() -> None:
-    with pytest.raises(DataError, match="6 labels where 2 are expected"):
+    with pytest.raises(DataError, match="6 labels, but 2 are expected"):
         hierarchy_counts(np.zeros((1, 6)), ["a", "b"], {})
     with pytest.raises(DataError, match="'a' occurs more than once"):
         hierarchy_counts(np.zeros((1, 2)), ["a", "a"], {})

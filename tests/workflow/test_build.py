@@ -117,7 +117,7 @@ def test_a_wrapper_of_features_goes_behind_the_features_of_texts():
     [
         ({"settings": {"CC": 1}}, 'unknown parameter "CC"; did you mean "C"'),
         ({"settings": {"features.mindf": 1}, "text": True}, 'did you mean "features.min_df"'),
-        ({"settings": {"C.x": 1}}, "has no parts"),
+        ({"settings": {"C.x": 1}}, "has no parameters"),
         ({"settings": {"weighting.beta": 0.5}, "weighting": "pw"}, 'unknown parameter "weighting.beta"'),
         ({"weighting": "pwcb"}, 'did you mean "pw-cb"'),
         ({"settings": {"weighting.propensity": "wikipedia"}}, "no weighting is chosen"),

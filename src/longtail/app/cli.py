@@ -1,6 +1,6 @@
-"""The command `longtail`: which commands there are, and what becomes of errors.
+"""The command `longtail`: its subcommands, and how errors end.
 
-Nothing heavy is imported here or in the command modules: `longtail --help` must not wait for numerical libraries.
+Nothing heavy is imported here or at the top of the command modules: `longtail --help` must not load NumPy.
 """
 
 from __future__ import annotations
@@ -49,15 +49,17 @@ def _list_models(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
     list_models: Annotated[
-        bool, typer.Option("--list-models", callback=_list_models, is_eager=True, help="Names for --model.")
+        bool, typer.Option("--list-models", callback=_list_models, is_eager=True, help="Print the names for --model.")
     ] = False,
 ) -> None: ...
 
 
 def main() -> None:
-    """Entry point: an error that we raise on purpose is one message and exit code 2, an interrupt is 130."""
+    """Run the command line; a LongtailError is one message and exit code 2, an interrupt is exit code 130."""
     from longtail.app import console
 
     console.show_warnings()
@@ -67,7 +69,7 @@ def main() -> None:
     except LongtailError as error:
         console.fail(str(error))
         sys.exit(2)
-    except KeyboardInterrupt:  # one that Typer has not seen as such
+    except KeyboardInterrupt:  # one that Typer has not caught
         sys.exit(130)
 
 

@@ -1,4 +1,4 @@
-"""Where the command line writes: results to stdout, everything else (messages, progress, warnings) to stderr."""
+"""Output of the command line: results to stdout, everything else (messages, progress, warnings) to stderr."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-if TYPE_CHECKING:  # NumPy comes with it, and `--help` needs none
+if TYPE_CHECKING:  # it imports NumPy, which `--help` must not
     from longtail.core.progress import Progress
 
 messages = Console(stderr=True, highlight=False)
@@ -22,20 +22,22 @@ _LINE_SECONDS = 30.0
 
 
 def say(text: str) -> None:
+    """Print a message to stderr."""
     messages.print(text, markup=False, soft_wrap=True)
 
 
 def fail(text: str) -> None:
-    """One message about what was wrong; the caller exits with 2."""
+    """Print an error message; the caller exits with 2."""
     messages.print(f"error: {text}", markup=False, soft_wrap=True, style="red")
 
 
 def print_json(value: Mapping[str, Any]) -> None:
+    """Print one JSON object to stdout."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table on stdout: names on the left, numbers on the right."""
+    """Print a table to stdout: the first column aligned left, the others right."""
     table = Table(header_style="bold")
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right", no_wrap=i > 0)
@@ -45,6 +47,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 
 def print_fields(title: str, fields: Mapping[str, Any]) -> None:
+    """Print named values to stdout, one per row."""
     table = Table(show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -54,13 +57,14 @@ def print_fields(title: str, fields: Mapping[str, Any]) -> None:
 
 
 def _print_titled(title: str, table: Table) -> None:
-    # Without a terminal the width is unknown, and a table that is cut at 80 columns would lose numbers.
+    # Without a terminal the width is unknown, and a table cut at 80 columns would lose numbers.
     console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
     console.print(title, style="bold", soft_wrap=True)
     console.print(table)
 
 
 def readable(value: Any) -> str:
+    """Return a value as text for people: yes or no, thousands separators, two decimals."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
@@ -73,12 +77,12 @@ def readable(value: Any) -> str:
 
 
 def progress() -> Progress:
-    """Bars on a terminal, lines in a file or a pipe."""
+    """Return a progress display: bars on a terminal, lines in a file or a pipe."""
     return _Bars() if messages.is_terminal else _Lines()
 
 
 class _Bars:
-    """One bar a task, with the time left."""
+    """One bar per task, with the time left."""
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -105,8 +109,8 @@ class _Bars:
 
 
 class _Lines:
-    """A line every half minute; short tasks say nothing. From the second line on with the time left, at the pace since
-    the line before: what a resumed run found done took no time."""
+    """One line every half minute; short tasks print nothing. From the second line on it has the time left, at the pace
+    since the previous line: steps that a resumed run finds done take no time."""
 
     def start(self, task: str, total: int) -> None:
         self._task, self._total, self._done, self._note = task, total, 0, ""
@@ -138,7 +142,7 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def status(text: str) -> Iterator[None]:
-    """Show that something of unknown length goes on, e.g. reading a file."""
+    """Show on a terminal that work of unknown length is running, e.g. reading a file."""
     if not messages.is_terminal:
         yield
         return
@@ -152,7 +156,7 @@ class _ToMessages(logging.Handler):
 
 
 def show_warnings() -> None:
-    """Send what the library logs to stderr; called by `main`, never at import."""
+    """Send the warnings that the library logs to stderr; called by `main`, never at import."""
     logger = logging.getLogger("longtail")
     if not any(isinstance(handler, _ToMessages) for handler in logger.handlers):
         logger.addHandler(_ToMessages(logging.WARNING))

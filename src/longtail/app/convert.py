@@ -16,27 +16,26 @@ def convert(
         Path,
         typer.Argument(
             metavar="DST",
-            help="A file whose ending names the format, or (without ending) a dataset directory.",
+            help="File (its extension chooses the format) or, without an extension, dataset directory.",
             show_default=False,
         ),
     ],
     overwrite: options.Overwrite = False,
     text_field: options.TextField = "text",
     labels_field: options.LabelsField = "labels",
-    separator: options.Separator = ";",
+    separator: options.Separator = options.SEPARATOR,
 ) -> None:
-    """Convert data to another format, e.g. to a directory that is memory-mapped instead of read."""
+    """Convert data to another format, e.g. to a directory that is memory-mapped when used."""
     from longtail.app.console import say, status
-    from longtail.core.store import check_free
-    from longtail.data import write_dataset
+    from longtail.core import store
+    from longtail.data import files, write_dataset
     from longtail.data.directory import KIND
-    from longtail.errors import OutputError
 
     options.check_apart(source, target)
     if target.is_dir() or not target.suffix:
-        check_free(target, kind=KIND, overwrite=overwrite)
-    elif target.exists() and not overwrite:
-        raise OutputError(f"{target} exists; choose another place, or overwrite it (--overwrite)")
+        store.check_free(target, kind=KIND, overwrite=overwrite)
+    else:
+        files.check_free(target, overwrite=overwrite)
     dataset = options.read(source, text_field=text_field, labels_field=labels_field, separator=separator)
     with status(f"writing {target}"):
         write_dataset(dataset, target, overwrite=overwrite)

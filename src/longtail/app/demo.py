@@ -1,4 +1,4 @@
-"""longtail demo: what weighting the loss does for rare labels, end to end, on made-up data or one's own."""
+"""longtail demo: what weighting the loss does for rare labels, end to end, on generated data or your own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from longtail.app import options
 
-# (what the table calls it, model, weighting)
+# (name in the table, model, weighting)
 CONTESTANTS = (
     ("popularity", "popularity", None),
     ("dismec", "dismec", None),
@@ -22,18 +22,21 @@ CONTESTANTS = (
 
 def demo(
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help=f"Your own data instead of made-up ones. {options.DATA_HELP}")
+        Path | None, typer.Option(metavar="FILE", help=f"Your own data instead of generated data. {options.DATA_HELP}")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="S", help="Seed of the made-up data, or of the split.")] = 0,
-    threads: Annotated[int | None, typer.Option(metavar="N", help="Threads; default: all cores.")] = None,
+    seed: Annotated[
+        int, typer.Option(metavar="S", help="Seed of the generated data, or of the split of your own.")
+    ] = 0,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="Number of threads; default: all cores.")] = None,
     text_field: options.TextField = "text",
     labels_field: options.LabelsField = "labels",
-    separator: options.Separator = ";",
+    separator: options.Separator = options.SEPARATOR,
 ) -> None:
-    """Train four models and show what the rare labels gain.
+    """Train four models and show what rare labels gain.
 
-    Without --data the data are made up: labels follow a power law, and most occurrences of the rare ones are missing,
-    as in real data; the complete labels are known, so the last column shows how good the predictions truly are.
+    Without --data the data is generated: label frequencies follow a power law.
+    Most occurrences of rare labels are missing, as in real data.
+    The complete labels are known, and one column compares with them.
     """
     from longtail.app.console import print_table, say
     from longtail.core.parameters import check_whole
@@ -58,11 +61,13 @@ def demo(
 
 @dataclass(frozen=True)
 class Task:
+    """Training and test data."""
+
     X: Any
     Y: Any
     X_test: Any
     Y_test: Any
-    complete_Y_test: Any = None  # known for made-up data only
+    complete_Y_test: Any = None  # known only for generated data
 
     @property
     def n_train(self) -> int:
@@ -78,16 +83,17 @@ class Task:
 
 
 def made_up(seed: int) -> Task:
+    """Return generated data."""
     from longtail.app.console import status
     from longtail.data import make_longtail
 
-    with status("making data up"):
+    with status("generating data"):
         made = make_longtail(random_state=seed)
     return Task(made.train.X, made.train.Y, made.test.X, made.test.Y, made.test_complete_Y)
 
 
 def split(dataset: Any, seed: int) -> Task:
-    """Four fifths to train on, one fifth to test on; texts become features."""
+    """Return four fifths of the data to train on and one fifth to test on; texts become features."""
     import numpy as np
 
     from longtail.app.console import status
@@ -107,7 +113,7 @@ def split(dataset: Any, seed: int) -> Task:
 
 
 def compile_kernels(task: Task) -> None:
-    """Train on a few points first: compiling is done once on a machine and is not training, so it is not timed."""
+    """Train on a few points first, so that compiling (once per machine) is not part of the measured time."""
     import numpy as np
 
     from longtail.app.console import status
@@ -115,12 +121,12 @@ def compile_kernels(task: Task) -> None:
 
     few = np.flatnonzero(np.diff(task.Y.indptr))[:64]
     if few.size:
-        with status("compiling (once on a machine)"):
+        with status("compiling (once per machine)"):
             DiSMEC().fit(task.X[few], task.Y[few])
 
 
 def contest(task: Task, name: str, weighting: str | None, threads: int | None) -> dict[str, float]:
-    """Train one model; the numbers of its row."""
+    """Train one model and return the numbers of its row."""
     from longtail.app.console import progress
     from longtail.core.run import Run
     from longtail.metrics import evaluate
@@ -145,7 +151,7 @@ def contest(task: Task, name: str, weighting: str | None, threads: int | None) -
 
 
 def verdict(plain: dict[str, float], *weighted: dict[str, float]) -> str:
-    """One sentence on what the tail gained by weighting, read off the numbers, whichever way they fell."""
+    """Return one sentence on what the tail gained or lost by weighting."""
     tail = next(key for key in plain if key.startswith("tail"))
     k = tail.split("@")[1]
     best = max(weighted, key=lambda row: row[tail])
@@ -156,5 +162,5 @@ def verdict(plain: dict[str, float], *weighted: dict[str, float]) -> str:
     if gain >= 0.05:
         return f"The tail gained {gain:.1f} points ({numbers}); {price}."
     if gain <= -0.05:
-        return f"The tail lost {-gain:.1f} points ({numbers}); {price}: on these data weighting does not help."
+        return f"The tail lost {-gain:.1f} points ({numbers}); {price}: weighting does not help on this data."
     return f"The tail gained nothing ({numbers}); {price}."

@@ -1,4 +1,4 @@
-"""longtail evaluate: a model or a file of predictions against the true labels."""
+"""longtail evaluate: compare a model or a file of predictions with the true labels."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ SHOWN_KS = (1, 3, 5)
 
 def evaluate(
     subject: Annotated[
-        Path, typer.Argument(metavar="MODEL|FILE", help="A model directory, or predictions.", show_default=False)
+        Path, typer.Argument(metavar="MODEL|FILE", help="Model directory or predictions file.", show_default=False)
     ],
     data: options.Data,
     train: Annotated[
         Path | None,
-        typer.Option(metavar="DATA", help="Training data of a predictions FILE: needed for PSP and the bands."),
+        typer.Option(metavar="DATA", help="Training data; a predictions FILE needs it for PSP and the bands."),
     ] = None,
     propensity: options.Propensity = "default",
     exponent: options.Exponent = None,
     as_json: options.AsJson = False,
     text_field: options.TextField = "text",
     labels_field: options.LabelsField = "labels",
-    separator: options.Separator = ";",
+    separator: options.Separator = options.SEPARATOR,
 ) -> None:
-    """Compare predictions with the true labels: P, nDCG, PSP, PSnDCG, recall, coverage, head, torso and tail.
+    """Evaluate a model or predictions: P, nDCG, PSP, PSnDCG, recall, coverage; head, torso and tail labels.
 
-    Propensities come from the training label counts, which a model holds; for a predictions file give --train.
+    PSP, PSnDCG and the frequency bands need the label counts of the training data.
+    A model contains them; for a predictions file give --train.
     True labels that the model does not know count as misses.
     """
     import numpy as np
@@ -46,20 +47,20 @@ def evaluate(
     from longtail.workflow.score import score_predictions
 
     if not subject.exists():
-        raise DataError("does not exist; give a model directory or a file of predictions", path=subject)
+        raise DataError("does not exist; give a model directory or a predictions file", path=subject)
     fields: dict[str, Any] = {"text_field": text_field, "labels_field": labels_field, "separator": separator}
     chosen = parse_propensity(propensity)
     if store.kind_of(subject) == "model" or subject.is_dir():
         predictions, Y, counts, n_points = _from_model(subject, data, train, fields, exponent)
     elif exponent is not None:
-        raise ParameterError(f"{subject} holds predictions; an exponent can only be given for a model")
+        raise ParameterError(f"{subject} is a predictions file; --exponent needs a model")
     else:
         predictions, Y, counts, n_points = _from_file(subject, data, train, fields)
     if not np.isin(predictions.labels, Y.indices).any():
         say(f"warning: none of the predicted labels occurs in {data}; do they belong together?")
     scores = score_predictions(predictions, Y, training_counts=counts, n_training_points=n_points, propensity=chosen)
     if counts is None:
-        say("PSP, PSnDCG and the bands are left out: they need the training label counts (give --train DATA)")
+        say("PSP, PSnDCG and the bands are left out: they need the training data's label counts (give --train DATA)")
     if as_json:
         print_json(scores.metrics)
     else:
@@ -78,7 +79,7 @@ def _from_model(path: Path, data: Path, train: Path | None, fields: dict[str, An
     model = options.load(path, exponent)
     names = model.label_names_
     counts, n_points = model.label_counts_, model.n_points_
-    if names is None and train is not None:  # its labels are numbered as those of the training data are
+    if names is None and train is not None:  # its labels have the order of the training data
         training = options.read(train, **fields)
         names = training.label_names
         if training.n_labels != model.n_labels_:
@@ -86,7 +87,7 @@ def _from_model(path: Path, data: Path, train: Path | None, fields: dict[str, An
     dataset = options.read(data, label_names=names, **fields)
     if names is None and dataset.label_names is not None:
         raise ParameterError(
-            f"{path} was trained without label names, so its labels cannot be told among those of {data}; "
+            f"{path} was trained without label names, so its labels cannot be matched with those of {data}; "
             "train it with label_names, or give its training data (--train DATA)"
         )
     if train is not None:
@@ -103,7 +104,7 @@ def _from_file(path: Path, data: Path, train: Path | None, fields: dict[str, Any
     training = None if train is None else options.read(train, **fields)
     dataset = options.read(data, label_names=None if training is None else training.label_names, **fields)
     if training is not None and training.label_names is None and dataset.label_names is not None:
-        raise ParameterError(f"{data} names its labels and {train} does not; they do not belong together")
+        raise ParameterError(f"{data} has label names, but {train} has none; they do not belong together")
     predictions = read_predictions(path, label_names=dataset.label_names, ids_follow_names=training is not None)
     if training is None:
         return predictions, dataset.Y, None, None
@@ -111,6 +112,7 @@ def _from_file(path: Path, data: Path, train: Path | None, fields: dict[str, Any
 
 
 def show(title: str, scores: Scores) -> None:
+    """Print the metrics, and the bands if there are any."""
     from longtail.app.console import print_table
 
     ks = [k for k in SHOWN_KS if f"P@{k}" in scores.metrics]

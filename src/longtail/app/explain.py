@@ -1,4 +1,4 @@
-"""longtail explain: what a text model looked at when it scored a label."""
+"""longtail explain: what each word of a text contributed to the score of a label."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from longtail.app import options
 
 
 def explain(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory.", show_default=False)],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory.", show_default=False)],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="One text, in quotes.", show_default=False)],
     label: Annotated[
-        str, typer.Option("--label", metavar="NAME", help="A label's name, or its id where no label has that name.")
+        str,
+        typer.Option(
+            "--label",
+            metavar="NAME",
+            help="Name of the label, or its id if no label has that name; default: the best label.",
+        ),
     ] = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """Show how much each word of a text spoke for a label; without --label for the one that the model puts first."""
+    """Show how much each word of a text contributed to the score of a label."""
     from longtail.app.console import print_json, print_table
     from longtail.core.model import load_model
 

@@ -1,4 +1,4 @@
-"""longtail info: what a model or a dataset is."""
+"""longtail info: properties of a model or a dataset."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from longtail.app import options
 
 
 def info(
-    path: Annotated[Path, typer.Argument(metavar="MODEL|DATA", help="A model directory, or data.", show_default=False)],
+    path: Annotated[Path, typer.Argument(metavar="MODEL|DATA", help="Model directory or data.", show_default=False)],
     as_json: options.AsJson = False,
     text_field: options.TextField = "text",
     labels_field: options.LabelsField = "labels",
-    separator: options.Separator = ";",
+    separator: options.Separator = options.SEPARATOR,
 ) -> None:
-    """Show what a model or a dataset holds."""
+    """Show the properties of a model or a dataset."""
     from longtail.app.console import print_fields, print_json
     from longtail.core import store
 
@@ -32,6 +32,7 @@ def info(
 
 
 def model_fields(path: Path) -> dict[str, Any]:
+    """Return the properties of a saved model."""
     from longtail.core import store
     from longtail.core.model import KIND, load_model
 
@@ -58,6 +59,7 @@ def _plain(value: Any) -> Any:
 
 
 def data_fields(dataset: Any) -> dict[str, Any]:
+    """Return the properties of a dataset."""
     import numpy as np
 
     counts = dataset.label_counts
@@ -65,16 +67,18 @@ def data_fields(dataset: Any) -> dict[str, Any]:
     seen = counts[counts > 0]
     fields: dict[str, Any] = {"kind": "data", "points": dataset.n_points}
     if dataset.X is not None:
-        fields |= {"features": dataset.n_features, "features a point": dataset.X.nnz / max(dataset.n_points, 1)}
+        fields |= {"features": dataset.n_features, "features per point": dataset.X.nnz / max(dataset.n_points, 1)}
     if dataset.texts is not None:
-        fields["characters a text"] = float(np.mean([len(text) for text in dataset.texts])) if dataset.n_points else 0.0
+        fields["characters per text"] = (
+            float(np.mean([len(text) for text in dataset.texts])) if dataset.n_points else 0.0
+        )
     return fields | {
         "labels": dataset.n_labels,
         "label names": dataset.label_names is not None,
-        "labels a point": float(per_point.mean()) if dataset.n_points else 0.0,
-        "points a label (that has any)": float(seen.mean()) if seen.size else 0.0,
+        "labels per point": float(per_point.mean()) if dataset.n_points else 0.0,
+        "points per label with points": float(seen.mean()) if seen.size else 0.0,
         "points without labels": int((per_point == 0).sum()),
         "labels without points": int((counts == 0).sum()),
         "labels with 1 to 4 points": int((seen < 5).sum()),
-        "most frequent label has": int(counts.max(initial=0)),
+        "points of the most frequent label": int(counts.max(initial=0)),
     }

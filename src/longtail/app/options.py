@@ -1,4 +1,4 @@
-"""Arguments that several commands share, described once."""
+"""Arguments that several commands share, defined once."""
 
 from __future__ import annotations
 
@@ -7,24 +7,29 @@ from typing import Annotated, Any
 
 import typer
 
-DATA_HELP = "XC file, JSON lines, CSV (these also .gz .xz .zst), Parquet, SciPy .npz, or a converted dataset directory."
+DATA_HELP = "XC file, JSON lines or CSV (also .gz, .xz, .zst), Parquet, SciPy .npz, or dataset directory."
+SEPARATOR = ";"  # that of longtail.data.labels, which imports NumPy
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
-TextField = Annotated[str, typer.Option(help="Field or column that holds the text.", rich_help_panel="Reading")]
-LabelsField = Annotated[str, typer.Option(help="Field or column that holds the labels.", rich_help_panel="Reading")]
-Separator = Annotated[str, typer.Option(help="Between labels in a CSV cell.", rich_help_panel="Reading")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is already there.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for programs.")]
-Propensity = Annotated[str, typer.Option(metavar="A,B", help="Propensity parameters, or default, wikipedia, amazon.")]
+TextField = Annotated[str, typer.Option(help="Field or column with the text.", rich_help_panel="Reading")]
+LabelsField = Annotated[str, typer.Option(help="Field or column with the labels.", rich_help_panel="Reading")]
+Separator = Annotated[str, typer.Option(help="Separator between the labels in a CSV cell.", rich_help_panel="Reading")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Propensity = Annotated[
+    str, typer.Option(metavar="A,B", help="Propensity parameters, or a preset: default, wikipedia, amazon.")
+]
 
 Exponent = Annotated[
     float | None,
-    typer.Option(metavar="E", help="For propensityrerank, ranknet: 0 ranks as the base does, 1 favours rare labels."),
+    typer.Option(
+        metavar="E", help="For propensityrerank and ranknet: 0 ranks as the base does, 1 favours rare labels."
+    ),
 ]
 
 
 def read(path: Path, *, label_names: list[str] | None = None, **fields: Any) -> Any:
-    """`read_dataset` with a sign of life on the terminal."""
+    """Read a dataset, and show on a terminal that this is running."""
     from longtail.app.console import status
     from longtail.data import read_dataset
 
@@ -33,15 +38,15 @@ def read(path: Path, *, label_names: list[str] | None = None, **fields: Any) -> 
 
 
 def check_apart(source: Path, target: Path) -> None:
-    """That a result does not take the place of what it is made of."""
+    """Raise OutputError if a result would overwrite its own input."""
     from longtail.errors import OutputError
 
     if source.exists() and target.exists() and source.samefile(target):
-        raise OutputError(f"{target} is what is read; write to another place")
+        raise OutputError(f"{target} is the input; choose another output path")
 
 
 def check_threads(threads: int | None) -> None:
-    """Say it of the option that the user typed, not of the parameter that it becomes."""
+    """Check --threads by the name that the user typed, not as the parameter `n_jobs`."""
     from longtail.errors import ParameterError
 
     if threads is not None and threads != -1 and threads < 1:
@@ -49,7 +54,7 @@ def check_threads(threads: int | None) -> None:
 
 
 def load(path: Path, exponent: float | None) -> Any:
-    """The model at `path`, with another exponent where one is given."""
+    """Load a model, with another exponent if one is given."""
     from longtail.core.model import load_model
     from longtail.errors import ParameterError
     from longtail.features.pipeline import model_behind

@@ -1,8 +1,7 @@
-"""longtail predict: a model and data in, ranked labels out."""
+"""longtail predict: ranked labels for every point of a dataset, or for one text."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,33 +11,34 @@ from longtail.app import options
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory.", show_default=False)],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory.", show_default=False)],
     data: Annotated[Path | None, typer.Argument(metavar="DATA", help=options.DATA_HELP, show_default=False)] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="FILE.jsonl, FILE.npz or FILE.txt.")
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Output file: .jsonl, .npz or .txt.")
     ] = None,
     text: Annotated[
-        str | None, typer.Option("--text", metavar="TEXT", help="One text, in quotes, in place of DATA.")
+        str | None, typer.Option("--text", metavar="TEXT", help="One text, in quotes, instead of DATA.")
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="Labels a point.")] = 5,
+    k: Annotated[int, typer.Option("-k", help="Labels per point.")] = 5,
     exponent: options.Exponent = None,
     as_json: options.AsJson = False,
     overwrite: options.Overwrite = False,
     text_field: options.TextField = "text",
 ) -> None:
-    """Predict the k best labels of every point and write them to a file; those of one --text are shown."""
+    """Predict the k best labels per point and write them to a file, or print those of one --text."""
     from longtail.app.console import progress, say
     from longtail.core.inputs import check_k
     from longtail.data import write_predictions
+    from longtail.data.predictions_io import check_predictions_path
     from longtail.workflow.apply import conform, predict_in_chunks
 
     if text is not None and (data is not None or out is not None):
-        raise typer.BadParameter("--text is one text whose labels are shown; give it, or DATA and --out FILE")
+        raise typer.BadParameter("give either --text TEXT, whose labels are printed, or DATA and --out FILE")
     if text is None and (data is None or out is None):
-        raise typer.BadParameter("give DATA and --out FILE, or one --text TEXT")
+        raise typer.BadParameter("give DATA and --out FILE, or --text TEXT")
     if data is not None and out is not None:
         options.check_apart(data, out)
-        check_output_file(out, overwrite=overwrite)
+        check_predictions_path(out, overwrite=overwrite)  # before the work
     loaded = options.load(model, exponent)
     check_k(k, loaded.n_labels_)
     if text is not None:
@@ -46,14 +46,14 @@ def predict(
         return
     assert data is not None
     assert out is not None
-    dataset = options.read(data, text_field=text_field, labels_field=None)  # points to be labelled have none
+    dataset = options.read(data, text_field=text_field, labels_field=None)  # they may be missing, and are not used
     predictions = predict_in_chunks(loaded, conform(dataset, loaded), k, progress())
     write_predictions(predictions, out, label_names=loaded.label_names_, overwrite=overwrite)
     say(f"wrote {len(predictions):,} x {k} predictions to {out}")
 
 
 def _show(loaded: Any, model: Path, text: str, k: int, *, as_json: bool) -> None:
-    """The labels of one text, best first."""
+    """Print the labels of one text, best first."""
     from longtail.app.console import print_json, print_table
     from longtail.errors import ParameterError
 
@@ -71,21 +71,3 @@ def _show(loaded: Any, model: Path, text: str, k: int, *, as_json: bool) -> None
             "labels, best first", ["label", "score"],
             [[str(label), f"{score:.3f}"] for label, score in zip(labels, scores, strict=True)],
         )  # fmt: skip
-
-
-def check_output_file(path: Path, *, overwrite: bool) -> None:
-    """Say what is wrong with the place of a result before the work that leads to it."""
-    from longtail.data.files import suffixes
-    from longtail.errors import OutputError, ParameterError
-
-    suffix, _ = suffixes(path)
-    if suffix not in (".jsonl", ".npz", ".txt"):
-        raise ParameterError(
-            f"{path}: predictions are written as .jsonl, .npz or .txt; the ending {suffix!r} is neither"
-        )
-    if not path.parent.is_dir():
-        raise OutputError(f"{path}: the folder {path.parent} does not exist")
-    if not os.access(path.parent, os.W_OK):
-        raise OutputError(f"{path}: the folder {path.parent} may not be written to")
-    if path.exists() and not overwrite:
-        raise OutputError(f"{path} exists; choose another place, or overwrite it (--overwrite)")

@@ -1,4 +1,4 @@
-"""longtail train: data and a model's name in, a model directory out."""
+"""longtail train: train a model by name and save it as a directory."""
 
 from __future__ import annotations
 
@@ -16,31 +16,38 @@ _ROWS_LOOKED_AT = 10_000
 def train(
     data: options.Data,
     model: Annotated[
-        str, typer.Option("--model", "-m", metavar="NAME", help="Model, e.g. dismec; see longtail --list-models.")
+        str,
+        typer.Option("--model", "-m", metavar="NAME", help="Model, e.g. dismec; longtail --list-models prints all."),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="Directory that the model is written to.")],
-    base: Annotated[str | None, typer.Option(metavar="NAME", help="Model that a wrapper wraps.")] = None,
-    weighting: Annotated[str | None, typer.Option(metavar="W", help="pw, pw-cb or unbiased; default: none.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="Directory to write the model to.")],
+    base: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Model inside a wrapper, e.g. bonsai, or dismec,bonsai for ensemble."),
+    ] = None,
+    weighting: Annotated[
+        str | None, typer.Option(metavar="W", help="Weighting of the loss: pw, pw-cb or unbiased; default: none.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A parameter, e.g. C=0.5 or features.min_df=2; repeatable."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Parameter of the model, e.g. C=0.5 or features.min_df=2; repeatable."
+        ),
     ] = None,
     unit_rows: Annotated[
-        bool, typer.Option("--unit-rows", help="Scale rows of features to length 1, here and when predicting.")
+        bool, typer.Option("--unit-rows", help="Scale rows of features to length 1, in training and in prediction.")
     ] = False,
-    threads: Annotated[int | None, typer.Option(metavar="N", help="Threads; default: all cores.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="S", min=0, help="Seed of everything random.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run (MODEL.partial).")] = False,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="Number of threads; default: all cores.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="S", min=0, help="Seed of all random numbers.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run (MODEL.partial).")] = False,
     overwrite: options.Overwrite = False,
     text_field: options.TextField = "text",
     labels_field: options.LabelsField = "labels",
-    separator: options.Separator = ";",
+    separator: options.Separator = options.SEPARATOR,
 ) -> None:
     """Train a model and write it to a directory.
 
-    Texts are turned into TF-IDF features, which become part of the model, unless it reads texts itself. While it runs,
-    finished parts are kept in MODEL.partial, so that a killed run can go on with --resume; after success the folder is
-    removed.
+    Texts become TF-IDF features, which are part of the model, unless it reads texts itself.
+    While it runs, finished parts are kept in MODEL.partial; --resume continues a killed run.
     """
     from longtail.core.model import KIND
     from longtail.core.processes import helps_another_process
@@ -61,25 +68,25 @@ def train(
 
     values = parse_settings(settings or [])
     try:
-        build(text=True)  # a wrong name or value is said before a large file is read
+        build(text=True)  # report a wrong name or value before reading a large file
     except ParameterError as error:
         try:
-            build(text=False)  # a name may fit the one kind of data only
+            build(text=False)  # a name may fit only one kind of data
         except ParameterError:
             raise error from None
     dataset = options.read(data, text_field=text_field, labels_field=labels_field, separator=separator)
     if unit_rows and dataset.X is None:
-        raise DataError("--unit-rows is for features, and these data hold texts", path=data)
+        raise DataError("--unit-rows is for features, but this dataset has only texts", path=data)
     estimator = build(text=dataset.X is None)
     if estimator.input_kind == "text" and dataset.texts is None:
-        raise DataError(f"{model} needs texts, these data hold features", path=data)
+        raise DataError(f"{model} needs texts, but this dataset has only features", path=data)
     if estimator.input_kind == "features" and not helps_another_process():
         _mention_lengths(estimator, dataset.X)
     _fit_and_save(estimator, dataset, out, resume=resume, overwrite=overwrite)
 
 
 def _mention_lengths(estimator: Any, X: Any) -> None:
-    """Features are taken as they are, so it is said where they are not what models expect."""
+    """Tell the user if the lengths of rows are not what models expect; features are used as they are."""
     import numpy as np
 
     from longtail.app.console import say
@@ -95,8 +102,7 @@ def _mention_lengths(estimator: Any, X: Any) -> None:
     usual = float(np.median(lengths)) if lengths.size else 1.0
     if not 0.5 <= usual <= 2:
         say(
-            f"note: the rows of features have lengths around {usual:.3g}, where most models expect 1; "
-            "--unit-rows scales them"
+            f"note: rows of features have lengths around {usual:.3g}, but most models expect 1; --unit-rows scales them"
         )
 
 
@@ -121,18 +127,18 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
         if first:
             estimator.save(out, overwrite=overwrite)
     except BaseException as error:
-        # A killed process cannot come here, and leaves its parts; whoever interrupts on purpose wants nothing left, and
-        # of data or parameters that are wrong nothing is worth keeping. All else (a full disk when the model is to be
-        # written, memory that ran out, a loss that is not finite) must not cost what is finished.
+        # A killed process does not get here and leaves its parts. A user who interrupts wants nothing left, and with
+        # wrong data or parameters nothing is worth keeping. Any other error (a full disk, too little memory, a loss
+        # that is not finite) must not cost the finished parts.
         interrupted = isinstance(error, KeyboardInterrupt)
         if not resume and (interrupted or isinstance(error, (DataError, ModelError, ParameterError))):
             checkpoint.clear()
             if interrupted:
-                say("interrupted; nothing is kept (with --resume finished parts would be)")
+                say("interrupted; nothing was kept (use --resume to keep finished parts)")
         elif not resume and not checkpoint.holds_parts():
             checkpoint.clear()
         elif checkpoint.holds_parts():
-            say(f"{'interrupted; ' * interrupted}finished parts are kept in {partial} for --resume")
+            say(f"{'interrupted; ' * interrupted}finished parts are kept in {partial}; continue with --resume")
         raise
     checkpoint.clear()
     if not first:

@@ -1,1 +1,1 @@
-"""Estimators around estimators: re-ranking for rare labels, augmented tails, ensembles."""
+"""Wrappers around any estimator: re-ranking for rare labels, augmented tails, ensembles."""

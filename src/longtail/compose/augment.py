@@ -1,7 +1,7 @@
 """Altered copies of points: input dropout and input swap, on sparse rows and on the words of texts.
 
-"Improving tail label prediction for extreme multi-label learning", section 3.3. Both leave the labels as they are.
-Copies follow from a seed, the point and the number of the copy, so they can be made when they are needed, in any order.
+"Improving tail label prediction for extreme multi-label learning", section 3.3. Neither changes the labels. A copy
+depends only on a seed, the point and the number of the copy, so copies can be made on demand, in any order.
 """
 
 from __future__ import annotations
@@ -16,13 +16,22 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
-_IN_MEMORY = 2**28  # bytes; larger matrices of copies are written to a temporary file and mapped
+_IN_MEMORY = 2**28  # bytes; larger matrices of copies are written to a temporary file and memory-mapped
 
 
 @dataclass(frozen=True)
 class Alteration:
-    """`keep`: the chance of each feature (or word) to stay. `swaps`: pairs of features (words) that change places, as
-    a share of a point's features. A point keeps at least one feature; rows keep their Euclidean length."""
+    """How copies differ from their points. A copy keeps at least one feature, and the Euclidean length of its row.
+
+    Parameters
+    ----------
+    keep : float
+        Probability that a feature (or a word) stays.
+    swaps : float
+        Pairs of features whose values (or words whose places) are swapped, as a share of the features (words).
+    seed : int
+        Seed of the copies.
+    """
 
     keep: float
     swaps: float
@@ -30,14 +39,31 @@ class Alteration:
 
 
 def with_altered_copies(X: Any, rows: NDArray[np.intp], n_aug: int, alteration: Alteration) -> Any:
-    """The points, and after them `n_aug` altered copies of those in `rows`: a matrix, or texts made on demand."""
+    """Return the points, followed by `n_aug` altered copies of those in `rows`.
+
+    Parameters
+    ----------
+    X : csr_matrix or sequence of str
+        Points.
+    rows : ndarray of int
+        Points to copy.
+    n_aug : int
+        Copies per point.
+    alteration : Alteration
+        How copies differ from their points.
+
+    Returns
+    -------
+    csr_matrix or AlteredTexts
+        Texts are altered on demand.
+    """
     if sparse.issparse(X):
         return _with_altered_rows(X, rows, n_aug, alteration)
     return AlteredTexts(X, rows, n_aug, alteration)
 
 
 class AlteredTexts(Sequence[str]):
-    """Texts, and after them altered copies of some; a copy is made when it is asked for and not kept."""
+    """Texts, followed by altered copies of some; a copy is made on demand and not stored."""
 
     def __init__(self, texts: Sequence[str], rows: NDArray[np.intp], n_aug: int, alteration: Alteration) -> None:
         self.texts, self.rows, self.n_aug, self.alteration = texts, rows, n_aug, alteration
@@ -65,7 +91,7 @@ class AlteredTexts(Sequence[str]):
         return (self[i] for i in range(len(self)))
 
     def subset(self, rows: NDArray[np.intp]) -> list[str]:
-        """Some of them; see `compose.unseen.rows_of`."""
+        """Return the texts at these places; see `compose.unseen.rows_of`."""
         return [self[int(row)] for row in rows]
 
     def _altered(self, text: str, row: int, copy: int) -> str:
@@ -84,7 +110,7 @@ class AlteredTexts(Sequence[str]):
 def _with_altered_rows(
     X: sparse.csr_matrix, rows: NDArray[np.intp], n_aug: int, alteration: Alteration
 ) -> sparse.csr_matrix:
-    """Written straight into the arrays that are handed on, so that nothing is held twice."""
+    """Return the matrix of points and copies; copies are written straight into it, so memory holds nothing twice."""
     x_ptr = X.indptr.astype(np.int64)
     seeds = np.random.SeedSequence(alteration.seed).generate_state(max(n_aug, 1), np.uint64)[:n_aug]
     lengths = np.empty(X.shape[0] + rows.size * n_aug, np.int64)
@@ -100,12 +126,12 @@ def _with_altered_rows(
         _write_rows(x_ptr, X.indices, X.data, rows, places, seed, alteration.keep, alteration.swaps, indices, data)
     narrow = ends.astype(np.int32) if ends[-1] <= np.iinfo(np.int32).max else ends
     result = sparse.csr_matrix((data, indices, narrow), shape=(lengths.size, X.shape[1]), copy=False)
-    result.has_canonical_format = True  # columns of a row stay in their order
+    result.has_canonical_format = True  # the columns of a row keep their order
     return result
 
 
 def _array(size: int, dtype: Any) -> NDArray[Any]:
-    """In memory, or in a temporary file that goes with the array, so that large copies can leave memory again."""
+    """Return an empty array: in memory or, if large, in a temporary file that is deleted with the array."""
     if size * np.dtype(dtype).itemsize <= _IN_MEMORY:
         return np.empty(size, dtype)
     with tempfile.TemporaryFile() as file:
@@ -115,7 +141,7 @@ def _array(size: int, dtype: Any) -> NDArray[Any]:
 
 @njit(cache=True, nogil=True, inline="always")
 def _next(state):
-    """The next state of a splitmix64 generator and its random number in [0, 1)."""
+    """Return the next state of a splitmix64 generator and its random number in [0, 1)."""
     state += np.uint64(0x9E3779B97F4A7C15)
     z = state
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -126,7 +152,7 @@ def _next(state):
 
 @njit(cache=True, nogil=True)
 def _choose(seed, row, keep, kept):
-    """Mark the features that stay; the generator's state afterwards."""
+    """Mark the features that stay; return the generator's next state and their number."""
     state = seed ^ (np.uint64(row + 1) * np.uint64(0xD6E8FEB86659FD93))
     n_kept = 0
     for j in range(kept.shape[0]):

@@ -1,4 +1,4 @@
-"""Scores of any model as probabilities: margins, path probabilities and log scores become comparable."""
+"""Calibration: scores of any model (margins, path probabilities, logarithms) become comparable log-odds."""
 
 from __future__ import annotations
 
@@ -16,20 +16,28 @@ from longtail.errors import DataError
 
 Floats = NDArray[np.float64]
 
-_BINS = 1000  # the fit looks at this many groups of neighbouring scores, however many scores there are
-_KNOTS = 6  # from the scores of hits, and as many from those of misses
-_SMOOTH = 10.0  # pull towards equal slopes: few points give a straight line, which is Platt's calibration
-_LEAST_SCORES = 100  # a group of labels with fewer is calibrated with all others
-_LEAST_SHARE = 1e-4  # of the mean slope: the function rises everywhere, so the order of scores is kept
+_BINS = 1000  # the fit uses this many groups of neighbouring scores, however many scores there are
+_KNOTS = 6  # from the scores of hits, and as many from the scores of misses
+_SMOOTH = 10.0  # penalty on unequal slopes: with few points the result is a straight line, Platt's calibration
+_LEAST_SCORES = 100  # a group of labels with fewer is calibrated together with all others
+_LEAST_SHARE = 1e-4  # of the mean slope: the function increases everywhere, so the order of scores is kept
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """A rising, piecewise linear function from scores to log-odds; beyond the knots it goes on with its last slopes.
+    """An increasing, piecewise linear function from scores to log-odds, extrapolated with its outer slopes.
 
-    Platt (1999) takes one straight line for all scores. Margins of rare labels and path probabilities bend, which costs
-    several points of PSP@1 once probabilities are divided by propensities; isotonic regression bends, but ties scores
-    and loses their order. This is between the two: logistic regression on the segments between knots, slopes above 0.
+    Platt (1999) fits one straight line to all scores. The log-odds of margins of rare labels and of path probabilities
+    are not straight, which costs several points of PSP@1 once probabilities are divided by propensities. Isotonic
+    regression is flexible, but makes scores equal and loses their order. This is between the two: logistic regression
+    on the segments between knots, with slopes above 0.
+
+    Parameters
+    ----------
+    knots : ndarray
+        Scores at the ends of the segments, increasing.
+    log_odds : ndarray
+        Log-odds at the knots.
     """
 
     knots: Floats
@@ -37,14 +45,31 @@ class Calibration:
 
     @classmethod
     def fit(cls, scores: NDArray[Any], hits: NDArray[np.bool_]) -> Calibration:
-        """From scores of labels and whether the labels were right; points that the model has not seen."""
+        """Fit the function to predictions for points that the model has not seen.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n,)
+            Scores of predicted labels.
+        hits : ndarray of shape (n,)
+            Whether each label is correct.
+
+        Returns
+        -------
+        Calibration
+
+        Raises
+        ------
+        DataError
+            If scores are infinite or all equal.
+        """
         scores = np.asarray(scores, dtype=np.float64)
         if not np.isfinite(scores).all():
-            raise DataError("the base predicts labels with infinite scores; they cannot be made probabilities")
+            raise DataError("the base predicts labels with infinite scores, which cannot be turned into probabilities")
         if scores.size == 0 or scores.min() == scores.max():
             raise DataError(
-                "the base gives all labels of all points that it has not seen the same score; there is nothing to rank "
-                "by: give a base with scores, or more points"
+                "the base gives the same score to all labels of all points that it has not seen: there is nothing to "
+                "rank by; use another base, or more points"
             )
         levels = np.linspace(0, 1, _KNOTS)
         groups = [scores[chosen] for chosen in (hits, ~hits) if chosen.any()]
@@ -53,7 +78,7 @@ class Calibration:
         return cls(knots, steps[0] + np.concatenate([[0.0], np.cumsum(steps[1:])]))
 
     def __call__(self, scores: NDArray[Any]) -> Floats:
-        """The log-odds of scores; -inf stays -inf."""
+        """Return the log-odds of scores; -inf stays -inf."""
         z = np.interp(scores, self.knots, self.log_odds)
         for outside, end, inner in ((scores < self.knots[0], 0, 1), (scores > self.knots[-1], -1, -2)):
             slope = (self.log_odds[end] - self.log_odds[inner]) / (self.knots[end] - self.knots[inner])
@@ -70,7 +95,7 @@ class Calibration:
 
 @dataclass(frozen=True, eq=False)
 class CalibrationOfGroups:
-    """One calibration for each of the models that a score may come from, such as Taug's two (`unseen.score_groups`)."""
+    """One calibration per model that a score may come from, such as the two of Taug (`unseen.score_groups`)."""
 
     parts: list[Calibration]
 
@@ -78,7 +103,7 @@ class CalibrationOfGroups:
     def fit(
         cls, found: Predictions, hits: NDArray[np.bool_], groups: NDArray[np.int8], n_groups: int
     ) -> CalibrationOfGroups:
-        """From predictions and, of the same shape, whether they were right and the group of each."""
+        """Fit to predictions and, in the same shape, whether they are correct and the group of each."""
         proposed = found.labels >= 0
         together = Calibration.fit(found.scores[proposed], hits[proposed])
         parts = []
@@ -89,7 +114,7 @@ class CalibrationOfGroups:
         return cls(parts)
 
     def __call__(self, scores: NDArray[Any], groups: NDArray[np.int8]) -> Floats:
-        """The log-odds of scores; -inf, which pads, stays -inf."""
+        """Return the log-odds of scores; -inf, the padding, stays -inf."""
         scores = scores.astype(np.float64)
         if len(self.parts) == 1:
             return self.parts[0](scores)
@@ -110,12 +135,12 @@ class CalibrationOfGroups:
 
 
 def log_probability(log_odds: NDArray[Any]) -> NDArray[Any]:
-    """log sigmoid(z): finite and exact where the probability itself would round to 0 or 1."""
+    """Return log sigmoid(z): finite and exact even where the probability would round to 0 or 1."""
     return np.asarray(-np.logaddexp(0, -log_odds))
 
 
 def _grouped(scores: Floats, hits: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
-    """Groups of neighbouring scores: mean score, number, hits. Half of the cuts are by hits, which are few."""
+    """Return mean score, size and hits of groups of neighbouring scores; half the cuts follow the few hits."""
     levels = np.linspace(0, 1, _BINS)
     edges = np.quantile(scores, levels)
     if hits.any():
@@ -128,12 +153,12 @@ def _grouped(scores: Floats, hits: NDArray[np.bool_]) -> tuple[Floats, Floats, F
     )
     kept = number > 0
     number, right = number[kept], right[kept]
-    # One imagined score, half right, spread over the groups: scores that part perfectly would have infinite slopes.
+    # One imagined score, half correct, spread over the groups: perfectly separated scores would give infinite slopes.
     return total[kept] / number, number + 1 / number.size, right + 0.5 / number.size
 
 
 def _solve(knots: Floats, mean: Floats, number: Floats, right: Floats) -> Floats:
-    """Log-odds at the first knot and their rise to each next one: maximum likelihood with alike, positive slopes."""
+    """Return the log-odds at the first knot and the steps to the next ones: penalised maximum likelihood."""
     width = np.diff(knots)
     basis = np.clip((mean[:, None] - knots[:-1]) / width, 0, 1)  # how much of each segment lies below a score
 

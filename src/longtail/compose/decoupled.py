@@ -1,4 +1,4 @@
-"""Two models side by side: one for the frequent labels, one for the rare ones with altered copies of their points."""
+"""Two models side by side: one for frequent labels, one for rare labels with altered copies of their points."""
 
 from __future__ import annotations
 
@@ -19,17 +19,30 @@ from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
 from longtail.errors import DataError, ParameterError
 
-_NONE = "none of these"  # words, for models that read names
+_NONE = "none of these"  # as words, for models that read label names
 
 
 @dataclass(frozen=True, eq=False)
 class Decoupling:
-    """How a base for the labels `head` and one for the labels `tail` are trained ("Improving tail label prediction",
-    section 3.3).
+    """A recipe for training one base for head labels and one for tail labels ("Improving tail label prediction for
+    extreme multi-label learning", section 3.3).
 
-    Each is trained on the points that carry one of its labels, the tail's joined by altered copies; with `others`, on
-    the other points too. Those get a label of their own, "none of these", which is never predicted: trees leave points
-    without labels out, and would not learn when there is nothing to predict.
+    Each base is trained on the points that have one of its labels, for the tail with altered copies of them. With
+    `others` it is trained on all other points too; these get an extra label, "none of these", which is never predicted.
+    Without it trees would leave them out, and not learn when there is nothing to predict.
+
+    Parameters
+    ----------
+    new_base : callable
+        Returns an unfitted base.
+    head, tail : ndarray of int32
+        Ids of the head and tail labels.
+    n_aug : int
+        Altered copies per point with a tail label.
+    alteration : Alteration
+        How copies differ from their points.
+    others : bool
+        Also train each base on points without any of its labels.
     """
 
     new_base: Callable[[], Estimator]
@@ -40,13 +53,30 @@ class Decoupling:
     others: bool
 
     def fit(self, X: Any, Y: sparse.csr_matrix, *, run: Run, label_names: list[str] | None = None) -> Decoupled:
+        """Train both bases.
+
+        Parameters
+        ----------
+        X : csr_matrix or sequence of str
+            Points.
+        Y : csr_matrix
+            Observed labels.
+        run : Run
+            Where to show progress and keep finished parts.
+        label_names : list of str, optional
+            Names of the labels.
+
+        Returns
+        -------
+        Decoupled
+        """
         by_label = Y.tocsc()
         models = []
         for name, labels, n_aug in (("head", self.head, 0), ("tail", self.tail, self.n_aug)):
             own = by_label[:, labels].tocsr()
             carries = np.diff(own.indptr) > 0
             if not carries.any():
-                raise DataError(f"no point carries one of the {labels.size} {name} labels; choose another tau")
+                raise DataError(f"no point has any of the {labels.size} {name} labels; choose another tau")
             carriers = np.flatnonzero(carries)
             points, carried = (X, _with_none(own, carries)) if self.others else (rows_of(X, carriers), own[carriers])
             if n_aug:
@@ -54,34 +84,42 @@ class Decoupling:
                 points = with_altered_copies(points, copied, n_aug, self.alteration)
                 carried = sparse.csr_matrix(sparse.vstack([carried, *[carried[copied]] * n_aug], format="csr"))
             names = names_of(labels, label_names, carried.shape[1])
-            with self._told_apart(name, labels.size):
+            with self._naming_the_part(name, labels.size):
                 models.append(self.new_base().fit(points, carried, label_names=names, run=run.part(name)))
         return Decoupled(models, self.head, self.tail)
 
     @contextmanager
-    def _told_apart(self, name: str, n_labels: int) -> Iterator[None]:
-        """Errors of one of the two models speak of a part of the data, which their reader must know."""
+    def _naming_the_part(self, name: str, n_labels: int) -> Iterator[None]:
+        """Say in errors which of the two models failed: its numbers are about a part of the data."""
         try:
             yield
         except (DataError, ParameterError) as error:
             total = self.head.size + self.tail.size
-            raise type(error)(f"the model of the {n_labels} {name} labels out of {total}: {error}") from error
+            raise type(error)(f"the model for the {n_labels} {name} labels out of {total}: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)
 class Decoupled:
-    """The two fitted models, that of the head first."""
+    """Two fitted models, one for the head labels and one for the tail labels.
+
+    Parameters
+    ----------
+    models : list of Estimator
+        Model of the head, model of the tail.
+    head, tail : ndarray of int32
+        Ids of their labels.
+    """
 
     models: list[Estimator]
     head: NDArray[np.int32]
     tail: NDArray[np.int32]
-    score_groups_ = None  # its columns say which model a score comes from
+    score_groups_ = None  # the column tells which model a score comes from
 
     def predict(self, X: Any, *, k: int) -> Predictions:
-        """Return the k best head labels and, in the columns behind them, the k best tail labels, with their scores."""
+        """Return the k best head labels and, in the next k columns, the k best tail labels, with their scores."""
         found = []
         for labels, model in zip((self.head, self.tail), self.models, strict=True):
-            best = model.predict(X, k=min(k + 1, model.n_labels_))  # one more, should "none of these" be among them
+            best = model.predict(X, k=min(k + 1, model.n_labels_))  # one more, as "none of these" may be among them
             none = best.labels >= labels.size
             ids, scores = empty_top(len(best), k + 1)
             ids[:, : best.k] = np.where(none, -1, np.append(labels, -1)[np.where(none, -1, best.labels)])
@@ -91,7 +129,7 @@ class Decoupled:
 
 
 def names_of(labels: NDArray[np.int32], names: list[str] | None, n_labels: int) -> list[str] | None:
-    """Return the names of some labels and, if there is one label more than these, a name for it that no label has."""
+    """Return the names of some labels; if `n_labels` is one more, add an unused name for "none of these"."""
     if names is None:
         return None
     none, taken, number = _NONE, set(names), 2
@@ -101,7 +139,7 @@ def names_of(labels: NDArray[np.int32], names: list[str] | None, n_labels: int) 
 
 
 def _with_none(Y: sparse.csr_matrix, carries: NDArray[np.bool_]) -> sparse.csr_matrix:
-    """Y with one more label for the points that carry no other, if there are any."""
+    """Return Y with an extra label for points that have no other, if there are any."""
     if carries.all():
         return Y
     none = sparse.csr_matrix((~carries).astype(np.float32)[:, None])

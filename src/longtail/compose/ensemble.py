@@ -1,4 +1,4 @@
-"""Several models as one: the mean of their probabilities, or of their ranks."""
+"""Several models as one: the mean of their probabilities or of their ranks."""
 
 from __future__ import annotations
 
@@ -24,30 +24,48 @@ from longtail.errors import ParameterError
 from longtail.metrics import Matches
 
 COMBINATIONS = ("scores", "ranks")
-_CHUNK = 4096  # points that are united at a time
+_CHUNK = 4096  # points that are combined at a time
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Ensemble(Splits, Wrapper):
-    """The weighted mean of what several models say.
+    """The weighted mean of the predictions of several models.
 
     Parameters
     ----------
     models : list of Estimator
         Estimators that all take features or all take texts; their parameters are reached as `models__0__C`.
     combine : {"scores", "ranks"}, default "scores"
-        "scores": every model's scores are made probabilities on points that it has not seen, and the logarithm of
-        their mean is the score; a label that a model does not propose has probability 0 there. "ranks": the mean over
-        the models of `candidates + 1 - rank`, 0 where a model does not propose the label; labels that are no model's
-        candidate follow, with scores below 0, by the best rank that a model gives them.
+        "scores": the scores of each model are calibrated to probabilities on points that it has not seen, and the
+        score is the logarithm of their mean; a label that a model does not propose has probability 0 for that model.
+        "ranks": the mean over the models of `candidates + 1 - rank`, or 0 if a model does not propose the label. Labels
+        that are a candidate of no model come last, with scores below 0, by their best rank.
     weights : None, list of float or "fitted", default None
-        None for equal ones, a list, or "fitted": those that explain the labels of unseen points best.
+        Weights of the models: None for equal weights, a list, or "fitted" for the weights that explain the labels of
+        unseen points best.
     candidates : int, default 20
-        Labels that each model proposes. Where `predict` is asked for more, so many are, which may change the first.
+        Labels that each model proposes. A larger k in `predict` raises this number, which may change the first labels.
+    held_out : float or None, default 0.2
+        Share of the points to hold out from an extra training of each model. None uses `folds` instead.
     prefit : bool, default False
-        The models are fitted already and stay as they are; `fit` gets points that they have not seen.
-    held_out, folds, sample, random_state
-        How points are kept unseen, see `PropensityRerank`; "ranks" with given weights needs none.
+        The models are already fitted and stay as they are; `fit` gets points that they have not seen.
+    folds : int, default 3
+        Without `held_out`: each model is trained this many times, each time without one fold, which it then predicts.
+    sample : int, default 100,000
+        Largest number of unseen points to use.
+    random_state : int, default 0
+        Seed of the split.
+
+    Attributes
+    ----------
+    models_ : list of Estimator
+        Fitted models.
+    weights_ : ndarray
+        Weights of the models; they sum to 1.
+
+    Notes
+    -----
+    "ranks" with weights that are not "fitted" needs no unseen points: each model is trained only once.
     """
 
     slot = "models"
@@ -69,7 +87,7 @@ class Ensemble(Splits, Wrapper):
         return self.parts_
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; with `deep` the models too, as `models__0`, and theirs, as `models__0__C`."""
+        """Return parameters by name; with `deep` also the models, as `models__0`, and their own, as `models__0__C`."""
         parameters: dict[str, Any] = super().get_params(deep=False)
         if deep:
             for i, model in enumerate(self.parts):
@@ -78,11 +96,14 @@ class Ensemble(Splits, Wrapper):
         return parameters
 
     def set_params(self, **parameters: Any) -> Self:
+        """Set parameters by the names that `get_params` returns."""
         inner = {key: value for key, value in parameters.items() if key.startswith("models__")}
         super().set_params(**{key: value for key, value in parameters.items() if key not in inner})
         models = self.parts
         places = {key: _place(key, len(models)) for key in inner}
-        for key in sorted(inner, key=lambda key: places[key][1] != ""):  # models are replaced before theirs are set
+        for key in sorted(
+            inner, key=lambda key: places[key][1] != ""
+        ):  # replace models before setting their parameters
             number, name = places[key]
             if name:
                 models[number].set_params(**{name: inner[key]})
@@ -101,7 +122,7 @@ class Ensemble(Splits, Wrapper):
         for i, model in enumerate(models):
             check_part(f"models[{i}]", model)
         if len({model.input_kind for model in models}) > 1:
-            raise ParameterError("some models take features and others texts; put the former into TextPipeline")
+            raise ParameterError("some models take features and others take texts; wrap the former in TextPipeline")
         check_choice("combine", self.combine, COMBINATIONS)
         check_choice("prefit", self.prefit, (True, False))
         check_whole("candidates", self.candidates, 1)
@@ -110,7 +131,7 @@ class Ensemble(Splits, Wrapper):
         self.check_splits()
 
     def with_default_parts(self) -> Self:
-        return self  # which models to join is for the caller to say
+        return self  # there is no default choice of models
 
     def _fit(self, prepared: Prepared, run: Run) -> None:
         X, Y = prepared.X, prepared.Y
@@ -157,8 +178,8 @@ class Ensemble(Splits, Wrapper):
         return fit(vectors[kept], hits[kept])
 
     def _values(self, found: list[Predictions], groups: list[NDArray[np.int8]]) -> tuple[NDArray[np.int32], Floats]:
-        """Labels of all models side by side (n, models x k) and what each model says of them: 0 or more, and below
-        0 for ranks beyond the candidates."""
+        """Return the labels of all models side by side (n, models x k) and the value that each model gives them: at
+        least 0, but below 0 for ranks beyond the candidates."""
         if self.combine == "scores":
             parts = zip(self.calibrations_, found, groups, strict=True)
             values = [expit(calibration(p.scores, own)) for calibration, p, own in parts]
@@ -196,14 +217,14 @@ class Ensemble(Splits, Wrapper):
 
 
 def _place(key: str, n_models: int) -> tuple[int, str]:
-    """The number of the model that `models__0` or `models__0__C` speaks of, and the name of its parameter, or ""."""
+    """Return the model number in `models__0` or `models__0__C`, and the name of its parameter or ""."""
     number, separator, name = key.removeprefix("models__").partition("__")
     if not number.isdecimal() or bool(separator) != bool(name):
         raise ParameterError(
-            f"{key} is no parameter of an ensemble; models__0 is its first model, models__0__NAME one of its parameters"
+            f"unknown parameter {key}; models__0 is the first model, models__0__NAME one of its parameters"
         )
     if int(number) >= n_models:
-        raise ParameterError(f"{key}: there is no model {number} in this ensemble of {n_models}")
+        raise ParameterError(f"{key}: there is no model {number}; the ensemble has {n_models}, numbered from 0")
     return int(number), name
 
 
@@ -224,10 +245,10 @@ def _log_mean(probabilities: Floats, weights: Floats) -> Floats:
 
 
 def _mean_rank(worth: Floats, weights: Floats) -> Floats:
-    """The mean worth of ranks; of labels that are no candidate, the worth of their best rank, ties by the weights.
+    """Return the mean worth of ranks; for labels that are no candidate, the worth of their best rank, ties by weight.
 
-    Not a mean there, too: a model's rank beyond the last one asked for is unknown, so that the order of the first
-    labels would depend on k. Models of weight 0 have no say.
+    The mean is not used there: ranks beyond the last label that was asked for are unknown, so the order of the first
+    labels would depend on k. Models with weight 0 do not count.
     """
     means = np.maximum(worth, 0) @ weights
     own, shares = worth[..., weights > 0], weights[weights > 0]
@@ -242,7 +263,7 @@ def _calibrated(unseen: Unseen, truth: sparse.csr_matrix, model: Any) -> Calibra
 
 
 def _mixture_weights(probabilities: Floats, hits: NDArray[np.bool_]) -> Floats:
-    """Weights of the mean probability with the best log-likelihood, which is concave in them."""
+    """Return the weights whose mean probability has the best log-likelihood, which is concave in the weights."""
     n_models = probabilities.shape[1]
 
     def loss(raw: Floats) -> float:
@@ -256,7 +277,7 @@ def _mixture_weights(probabilities: Floats, hits: NDArray[np.bool_]) -> Floats:
 
 
 def _rank_weights(points: Floats, hits: NDArray[np.bool_]) -> Floats:
-    """Coefficients, none below 0, of the logistic regression of being right on what each model's rank is worth."""
+    """Return the non-negative coefficients of a logistic regression of hits on the worth of each model's rank."""
     n_models = points.shape[1]
 
     def loss(x: Floats) -> tuple[float, Floats]:
@@ -272,7 +293,7 @@ def _rank_weights(points: Floats, hits: NDArray[np.bool_]) -> Floats:
 
 
 def _united(labels: NDArray[np.int32], values: Floats, n_models: int) -> tuple[NDArray[np.int32], Floats]:
-    """Every proposed label of a point once (n, w; -1 pads), and what each model says of it (n, w, models), else 0."""
+    """Return the proposed labels per point, each once (n, w; -1 pads), and their values (n, w, models; 0 if none)."""
     united = np.full(labels.shape, -1, np.int32)
     vectors = np.zeros((*labels.shape, n_models))
     _unite(labels, np.ascontiguousarray(values), n_models, united, vectors)

@@ -9,11 +9,12 @@ from longtail.compose.reranker import Reranker, check_exponent
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PropensityRerank(Reranker):
-    """The base's best labels, re-ranked by `P(label | score) / p_l^exponent` ("Improving tail label prediction",
-    section 3.2, the instance F_l = r_l f_l with r_l = 1/p_l, and an exponent).
+    """Labels re-ranked by probability divided by a power of the propensity: `P(label | score) / p_l^exponent`.
 
-    Scores of the base become probabilities first, by a function fitted on points that the base has not seen; dividing
-    margins or log scores by propensities would not do. Scores of this model are the logarithms of the quotients.
+    This is the case F_l = r_l f_l with r_l = 1/p_l of "Improving tail label prediction for extreme multi-label
+    learning", section 3.2, with an exponent. Scores of the base are first calibrated to probabilities on points that
+    the base has not seen, since margins or log scores cannot be divided by propensities. The scores of this model are
+    the logarithms of the quotients.
 
     Parameters
     ----------
@@ -21,22 +22,30 @@ class PropensityRerank(Reranker):
         Any estimator; DiSMEC by default.
     exponent : float, default 0.5
         0 ranks as the base does, 1 aims at the best propensity-scored precision. It may be changed after `fit`, or
-        given to `predict`: nothing is trained again.
+        given to `predict`, without training again.
     candidates : int, default 15
-        How many of the base's labels are re-ranked. Where `predict` is asked for more, so many are, which may change
-        the first ones a little.
+        Number of labels of the base that are re-ranked. A larger k in `predict` raises this number, which may change
+        the first labels a little.
     propensity : PropensityModel, (A, B), str or array, default PropensityModel()
         Propensity model, its parameters, the name of a preset, or one propensity per label.
     folds : int, default 3
-        The base is trained this many times without a part of the points, which it then predicts, and once on all.
+        The base is trained this many times, each time without one fold of the points, which it then predicts, and once
+        on all points.
     held_out : float or None, default None
-        Share of the points that one base is trained without, in place of folds (cheaper).
+        Share of the points to hold out from a single extra training, instead of folds (cheaper).
     sample : int, default 100,000
-        At most this many unseen points are used.
+        Largest number of unseen points to use.
     prefit : bool, default False
-        The base is fitted already and stays as it is; `fit` gets points that it has not seen.
+        The base is already fitted and stays as it is; `fit` gets points that it has not seen.
     random_state : int, default 0
         Seed of the split.
+
+    Attributes
+    ----------
+    base_ : Estimator
+        Fitted base.
+    inverse_propensities_ : ndarray of shape (n_labels,)
+        1 / p_l of each label.
     """
 
     exponent: float = 0.5

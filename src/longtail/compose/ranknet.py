@@ -1,4 +1,4 @@
-"""RankNet: a small network that re-ranks the base's best labels."""
+"""RankNet: a small network that re-ranks the best labels of a base."""
 
 from __future__ import annotations
 
@@ -21,45 +21,86 @@ from longtail.metrics import Matches, score
 logger = logging.getLogger(__name__)
 
 _EXPONENTS = np.linspace(0, 1, 21)
-_VALIDATION = 0.2  # share of the unseen points that choose the epoch
+_VALIDATION = 0.2  # share of the unseen points by which the epoch is chosen
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RankNet(Reranker):
-    """Re-ranking by residual bottleneck blocks trained with a population-aware loss ("Improving tail label prediction
-    for extreme multi-label learning", section 3.2).
+    """Labels re-ranked by residual bottleneck blocks that are trained with a population-aware loss.
 
-    The base's scores of its best labels become log-odds z. Blocks z <- W2 relu(W1 sigmoid(z)) + z, whose hidden units
-    see which labels are proposed together, change them, and labels are ranked by `P / p_l^exponent` of the result, as
-    `PropensityRerank` does without blocks. The network learns from points that the base has not seen. All of these
-    choose the exponent that costs `max_precision_loss` of the base's P@1, and a fifth of them, which the network does
-    not learn from, the epoch with the best PSP@1 at that loss; if no epoch beats the network's start, there are no
+    "Improving tail label prediction for extreme multi-label learning", section 3.2. The scores of the best labels of
+    the base become log-odds z. Blocks z <- W2 relu(W1 sigmoid(z)) + z, whose hidden units see which labels are proposed
+    together, change them. Labels are ranked by `P / p_l^exponent` of the result, as `PropensityRerank` does without
     blocks.
 
-    Training needs the `deep` extra (torch); prediction does not. Scores are meant for ranking.
+    The network learns from points that the base has not seen. All of them choose the exponent, so that it costs
+    `max_precision_loss` of the P@1 of the base. A fifth of them, from which the network does not learn, choose the
+    epoch with the best PSP@1 at that P@1; if no epoch is better than the start of the network, no blocks are used.
+
+    Training needs the `deep` extra (torch), prediction does not. Scores are for ranking only.
 
     Parameters
     ----------
+    base : Estimator, optional
+        Any estimator; DiSMEC by default.
     max_precision_loss : float, default 1.0
-        What the exponent may cost, in percentage points of P@1.
+        Percentage points of P@1 that the exponent may cost.
     exponent : float or None, default None
-        A number from 0 to 1 in place of the chosen one (which is `exponent_`). As in `PropensityRerank` it may be
-        changed after `fit`, or given to `predict`.
-    blocks, units : int, default 1 and 64
-        Number of blocks and of hidden units in each. Without blocks only the exponent is chosen, and torch is not
-        needed.
-    balance, margin : float, default 1.0
-        lambda and c of the population-aware loss.
+        A number from 0 to 1 to use instead of the chosen one (`exponent_`). It may be changed after `fit`, or given to
+        `predict`, without training again.
+    blocks : int, default 1
+        Number of blocks. With 0 only the exponent is chosen, and torch is not needed.
+    units : int, default 64
+        Hidden units per block.
+    balance : float, default 1.0
+        lambda of the population-aware loss.
+    margin : float, default 1.0
+        c of the population-aware loss.
     negatives : int, default 15
-        Wrong candidates per point that a training step looks at.
+        Wrong candidates per point in each training step.
     anchor : float, default 100.0
-        Weight of the cross-entropy beside that loss, which alone would lose probabilities.
-    shrink, dropout : float, default 10.0 and 0.2
-        What keeps the network close to its start.
-    epochs, patience, learning_rate, batch_size
-        Of the training of the network.
-    base, candidates, propensity, folds, held_out, sample, prefit, random_state
-        See `PropensityRerank`.
+        Weight of the cross-entropy that is added to the population-aware loss, which alone would not keep
+        probabilities.
+    shrink : float, default 10.0
+        Penalty that keeps the network close to its start.
+    dropout : float, default 0.2
+        Dropout in training.
+    epochs : int, default 15
+        Largest number of epochs.
+    patience : int, default 8
+        Epochs without progress before training stops.
+    learning_rate : float, default 1e-3
+        Learning rate of the network.
+    batch_size : int, default 256
+        Points per training step.
+    candidates : int, default 15
+        Number of labels of the base that are re-ranked; see `PropensityRerank`.
+    propensity : PropensityModel, (A, B), str or array, default PropensityModel()
+        Propensity model, its parameters, the name of a preset, or one propensity per label.
+    folds : int, default 3
+        The base is trained this many times, each time without one fold of the points, which it then predicts, and once
+        on all points.
+    held_out : float or None, default None
+        Share of the points to hold out from a single extra training, instead of folds (cheaper).
+    sample : int, default 100,000
+        Largest number of unseen points to use.
+    prefit : bool, default False
+        The base is already fitted and stays as it is; `fit` gets points that it has not seen.
+    random_state : int, default 0
+        Seed of the split and of the network.
+
+    Attributes
+    ----------
+    base_ : Estimator
+        Fitted base.
+    exponent_ : float
+        The exponent that was chosen.
+    blocks_ : ResidualBlocks
+        The trained blocks; none if they did not improve PSP@1.
+    validation_ : dict of str to float
+        PSP@1 on held-out points at the start ("start") and after training ("trained").
+    inverse_propensities_ : ndarray of shape (n_labels,)
+        1 / p_l of each label.
     """
 
     max_precision_loss: float = 1.0
@@ -88,14 +129,14 @@ class RankNet(Reranker):
         if self.exponent is not None:
             check_exponent(self.exponent)
         if self.dropout >= 1:
-            raise ParameterError(f"dropout is {self.dropout!r}, but must be a share from 0 up to, not including, 1")
+            raise ParameterError(f"dropout is {self.dropout!r}, but must be a share of at least 0 and below 1")
 
     def _learn(self, unseen: Candidates, run: Run) -> None:
         order = np.random.default_rng([self.random_state, 1]).permutation(len(unseen))
         size = max(round(_VALIDATION * order.size), 1)
         held, learning = unseen[np.sort(order[:size])], unseen[np.sort(order[size:])]
-        # Without blocks, by all points: log-odds stay log-odds, so that an exponent is the same exchange rate
-        # before and after the blocks, while a fifth of the points tells it to a twentieth only.
+        # Without blocks and by all points: the blocks keep log-odds, so an exponent trades P@1 for PSP@1 at the same
+        # rate before and after them, while a fifth of the points would only give it to the nearest twentieth.
         everything = Frontier.below_base(unseen, self.inverse_propensities_, self.max_precision_loss / 100)
         self.exponent_ = everything.exponent(unseen.log_odds)
         frontier = Frontier.at_exponent(held, self.inverse_propensities_, self.exponent_)
@@ -106,7 +147,7 @@ class RankNet(Reranker):
         blocks = self._trained(learning, frontier, run)
         changed = blocks(held.labels, held.log_odds)
         trained = self.validation_["trained"] = frontier.height(changed)
-        logger.info("PSP@1 on points held out: %.4f at the start, %.4f trained", start, trained)
+        logger.info("PSP@1 on held-out points: %.4f at the start, %.4f after training", start, trained)
         if trained > start:
             self.blocks_, self.exponent_ = blocks, min(self.exponent_, frontier.exponent(changed))
 
@@ -124,7 +165,7 @@ class RankNet(Reranker):
             blocks=self.blocks, units=self.units, balance=self.balance, margin=self.margin, negatives=self.negatives,
             anchor=self.anchor, dropout=self.dropout, shrink=self.shrink,
         )  # fmt: skip
-        # One thread: the network is small, and the result must not depend on their number.
+        # One thread: the network is small, and the result must not depend on the number of threads.
         plan = TrainingPlan(
             epochs=self.epochs, learning_rate=self.learning_rate, batch_size=self.batch_size, metric="PSP@1",
             patience=self.patience, precision="float32", device="cpu", random_state=self.random_state, n_jobs=1,
@@ -157,7 +198,17 @@ class RankNet(Reranker):
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """PSP@1 against P@1 of held-out points as the exponent moves, and the P@1 that is to be left, `least`."""
+    """PSP@1 against P@1 of held-out points as the exponent changes.
+
+    Parameters
+    ----------
+    held : Candidates
+        Held-out points.
+    inverse_propensities : ndarray of shape (n_labels,)
+        1 / p_l of each label.
+    least : float
+        The P@1 that must remain.
+    """
 
     held: Candidates
     inverse_propensities: Floats
@@ -165,20 +216,20 @@ class Frontier:
 
     @classmethod
     def below_base(cls, held: Candidates, inverse_propensities: Floats, loss: float) -> Frontier:
-        """`loss` of the P@1 that the points have without blocks and exponent is allowed."""
+        """Return the frontier that may lose `loss` of the P@1 without blocks and exponent."""
         frontier = cls.at_exponent(held, inverse_propensities, 0.0)
         return replace(frontier, least=frontier.least - loss)
 
     @classmethod
     def at_exponent(cls, held: Candidates, inverse_propensities: Floats, exponent: float) -> Frontier:
-        """As much P@1 is to be left as this exponent leaves without blocks."""
+        """Return the frontier that must keep the P@1 of this exponent without blocks."""
         frontier = cls(held, inverse_propensities, np.nan)
         return replace(frontier, least=score(frontier._matches(held.log_odds, exponent), "P@1"))
 
     def height(self, log_odds: NDArray[Any]) -> float:
-        """PSP@1 where the P@1 of these log-odds of the candidates has fallen to `least`.
+        """Return the PSP@1 at the exponent where the P@1 of these log-odds falls to `least`.
 
-        Where it is below that without any exponent: minus what is lacking.
+        If P@1 is below `least` at every exponent, return the (negative) difference.
         """
         precision, gain = self._measured(log_odds)
         if precision.max() < self.least:
@@ -186,12 +237,12 @@ class Frontier:
         return _at_precision(precision, gain, self.least)
 
     def exponent(self, log_odds: NDArray[Any]) -> float:
-        """The largest exponent at which these log-odds of the candidates leave a P@1 of `least`."""
+        """Return the largest exponent at which these log-odds keep a P@1 of `least`."""
         precision, _ = self._measured(log_odds)
         return _at_precision(precision, _EXPONENTS, self.least)
 
     def _measured(self, log_odds: NDArray[Any]) -> tuple[Floats, Floats]:
-        """P@1 and PSP@1 at every exponent."""
+        """Return P@1 and PSP@1 at every exponent."""
         matches = [self._matches(log_odds, exponent) for exponent in _EXPONENTS]
         precision, gain = (np.array([score(m, metric) for m in matches]) for metric in ("P@1", "PSP@1"))
         return precision, gain
@@ -203,9 +254,9 @@ class Frontier:
 
 
 def _at_precision(precision: Floats, values: Floats, least: float) -> float:
-    """The value at the last place where the precision is not below `least`, and a straight line on from there.
+    """Return the value where the precision falls to `least`, interpolated between two exponents.
 
-    Steps from one exponent to the next would hide small progress.
+    Without interpolation small progress would not show.
     """
     last = int(np.flatnonzero(precision >= least)[-1]) if (precision >= least).any() else 0
     if last + 1 == precision.size or precision[last] < least:

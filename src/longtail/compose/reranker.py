@@ -1,4 +1,4 @@
-"""Modules that rank the base's best labels anew: what PropensityRerank and RankNet have in common."""
+"""Modules that re-rank the best labels of a base: what PropensityRerank and RankNet share."""
 
 from __future__ import annotations
 
@@ -27,8 +27,19 @@ from longtail.objectives.propensity import Propensities, PropensityModel, propen
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What a base proposes for n points: `labels` (n, m; -1 pads), their `log_odds` (n, m; -inf for padding), `hits`
-    (n, m), which of them are right, and `truth` (n, L), all labels of the points."""
+    """The m labels that a base proposes for each of n points.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n, m)
+        Label ids; -1 pads.
+    log_odds : ndarray of shape (n, m)
+        Their log-odds; -inf for padding.
+    hits : ndarray of shape (n, m)
+        Which of them are correct.
+    truth : csr_matrix of shape (n, n_labels)
+        All labels of the points.
+    """
 
     labels: NDArray[np.int32]
     log_odds: Floats
@@ -44,9 +55,9 @@ class Candidates:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Reranker(Splits, Wrapper):
-    """Base of the modules that re-rank: the base proposes labels, its scores become log-odds, a module scores again.
+    """Base of the modules that re-rank: the base proposes labels, its scores become log-odds, the module ranks again.
 
-    Candidates that the base pads stay padding. See `PropensityRerank` for the parameters.
+    Padding of the base stays padding. See `PropensityRerank` for the parameters.
     """
 
     adjustable = free_on_resume = ("exponent",)
@@ -74,9 +85,9 @@ class Reranker(Splits, Wrapper):
     def _prepare(self, X: Any, Y: sparse.csr_matrix, **more: Any) -> Prepared:
         if self.prefit:
             base = check_fitted_part(self.base, Y.shape[1])
-            # Propensities come from the counts that the base was trained with: X is what it has not seen.
+            # Propensities come from the label counts of the base's training data; X is what it has not seen.
             self.label_counts_, self.n_points_ = base.label_counts_, base.n_points_
-        # Propensities that do not fit the labels are an error before any training, not after hours.
+        # Propensities that do not fit the labels must be an error before training, not after hours.
         self._set_inverse(1 / propensities_from(self.propensity, self.label_counts_, self.n_points_))
         return super()._prepare(X, Y, **more)
 
@@ -94,13 +105,13 @@ class Reranker(Splits, Wrapper):
 
     @abstractmethod
     def _own_exponent(self) -> float:
-        """Return the exponent that prediction divides by."""
+        """Return the exponent that prediction uses."""
 
     def _learn(self, unseen: Candidates, run: Run) -> None:
         """Fit the module to what the base proposes for points that it has not seen."""
 
     def _propose(self, X: Any, k: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """The base's best labels, at least k, and the log-odds that they are ranked by."""
+        """Return the best labels of the base, at least k, and their log-odds."""
         found = self.base_.predict(X, k=max(k, min(self.candidates, self.n_labels_)))
         return found.labels, self.calibration_(found.scores, score_groups(self.base_, found.labels))
 
@@ -120,6 +131,7 @@ class Reranker(Splits, Wrapper):
 
 
 def check_exponent(exponent: float) -> float:
+    """Return the exponent, or raise ParameterError if it is not a number from 0 to 1."""
     check_at_least_zero(exponent=exponent)
     if exponent > 1:
         raise ParameterError(f"exponent is {exponent!r}, but must be a number from 0 to 1")
@@ -129,12 +141,12 @@ def check_exponent(exponent: float) -> float:
 def log_quotient(
     labels: NDArray[np.int32], log_odds: NDArray[Any], log_inverse: Floats, exponent: float
 ) -> NDArray[Any]:
-    """log(P / p^exponent) of candidates: P from their log-odds, log 1/p of every label."""
+    """Return log(P / p^exponent) of candidates, given their log-odds and log 1/p of every label."""
     return log_probability(log_odds) + exponent * log_inverse[labels]
 
 
 def best_of(candidates: NDArray[np.int32], scores: NDArray[Any], k: int) -> Predictions:
-    """The k best of each point's candidates (-1 pads), ties by the lower label id."""
+    """Return the k best candidates per point (-1 pads), ties by the lower label id."""
     best = empty_top(candidates.shape[0], k)
     _best_of(candidates, np.ascontiguousarray(scores, dtype=np.float32), *best)
     return Predictions(*best)

@@ -1,11 +1,11 @@
 """The blocks of a RankNet at prediction time: NumPy and Numba, no torch.
 
-For a point with candidates c_1 ... c_m (the base's best labels) and their log-odds z a block computes
+For a point with candidates c_1 ... c_m (the best labels of the base) and their log-odds z, a block computes
 
     z_c <- z_c + bias_c + out_c . relu(hidden_bias + sum_j sigmoid(z_{c_j}) in_{c_j})
 
-which is `F = W2 s(W1 f) + f` ("Improving tail label prediction", section 3.2) with a sparse f, and only those rows of
-W2 looked at that belong to candidates: m x V operations instead of L x V.
+which is `F = W2 s(W1 f) + f` ("Improving tail label prediction for extreme multi-label learning", section 3.2) with a
+sparse f, restricted to the rows of W2 that belong to candidates: m x V operations instead of L x V.
 """
 
 from __future__ import annotations
@@ -25,9 +25,21 @@ Floats = NDArray[np.float32]
 class ResidualBlocks:
     """Weights of B blocks with V hidden units over R of L labels.
 
-    `rows` (L,): the row of each label below, or -1 for a label that the network has not met: such labels keep their
-    log-odds and are not seen by hidden units. So its size is bounded by the data that it learned from, not by L.
-    `inward` (B, R, V): rows of W1. `hidden_bias` (B, V). `outward` (B, R, V): rows of W2. `bias` (B, R).
+    Labels that the network has not met keep their log-odds and do not reach the hidden units, so the size of the
+    network depends on the data that it learned from, not on L.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (L,)
+        Row of each label in the arrays below, or -1 for a label that the network has not met.
+    inward : ndarray of shape (B, R, V)
+        Rows of W1.
+    hidden_bias : ndarray of shape (B, V)
+        Bias of the hidden units.
+    outward : ndarray of shape (B, R, V)
+        Rows of W2.
+    bias : ndarray of shape (B, R)
+        Bias of the labels.
     """
 
     rows: NDArray[np.int32]
@@ -37,7 +49,7 @@ class ResidualBlocks:
     bias: Floats
 
     def __call__(self, labels: NDArray[np.int32], log_odds: NDArray[np.float64]) -> Floats:
-        """New log-odds of candidates (n, m; -1 pads, and stays what it is)."""
+        """Return the new log-odds of candidates (n, m; -1 pads); those of padding do not change."""
         result = np.array(log_odds, dtype=np.float32, order="C")
         places = np.where(labels >= 0, self.rows[labels], np.int32(-1))
         _pass_through(places, self.inward, self.hidden_bias, self.outward, self.bias, result)
@@ -45,7 +57,7 @@ class ResidualBlocks:
 
     @classmethod
     def none(cls, n_labels: int) -> ResidualBlocks:
-        """No blocks: log-odds stay what they are."""
+        """Return an object without blocks, which does not change log-odds."""
         wide, narrow = np.zeros((0, 0, 1), np.float32), np.zeros((0, 0), np.float32)
         return cls(np.full(n_labels, -1, np.int32), wide, np.zeros((0, 1), np.float32), wide, narrow)
 
@@ -57,7 +69,7 @@ class ResidualBlocks:
         return cls(**state.arrays)
 
 
-# Sums may be taken in any order: five times as fast, and prediction is to cost little beside the base's.
+# Sums in any order: five times as fast, and prediction should cost little beside that of the base.
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
 def _pass_through(places, inward, hidden_bias, outward, bias, log_odds):
     n_blocks, n_units = hidden_bias.shape

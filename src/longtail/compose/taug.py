@@ -1,4 +1,4 @@
-"""Taug: head and tail labels learned separately, the tail with altered copies of its points."""
+"""Taug: head and tail labels are learned separately, the tail with altered copies of its points."""
 
 from __future__ import annotations
 
@@ -24,39 +24,54 @@ from longtail.core.wrapper import Wrapper
 from longtail.errors import DataError, ParameterError
 from longtail.metrics import Matches
 
-_CANDIDATES = 20  # labels of each model that calibration looks at
+_CANDIDATES = 20  # labels per model that calibration uses
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Taug(Splits, Wrapper):
-    """Decoupled learning and tail label augmentation ("Improving tail label prediction for extreme multi-label
-    learning", section 3.3).
+    """Decoupled learning of head and tail labels, with augmented data for the tail.
 
-    The `tau` share of the labels with most points is the head, the rest the tail. One base learns the head, another the
-    tail with `n_aug` altered copies of every point that carries a tail label: features are dropped, and values of
-    features exchanged. Predictions of the two are merged.
+    "Improving tail label prediction for extreme multi-label learning", section 3.3. The share `tau` of the labels with
+    the most points is the head, the rest is the tail. One base learns the head, another the tail with `n_aug` altered
+    copies of every point that has a tail label: features are dropped, and values of features swapped. The predictions
+    of the two are merged.
 
     Parameters
     ----------
     base : Estimator, optional
         Any estimator; DiSMEC by default.
     tau : float, default 0.1
-        Share of the labels that make the head, between 0 and 1; the paper's are 0.1, or 0.01 above 10,000 labels.
+        Share of the labels that form the head, between 0 and 1. The paper uses 0.1, or 0.01 above 10,000 labels.
     n_aug : int, default 4
         Altered copies per point; 0 for decoupling alone.
     keep : float, default 0.8
-        Chance of a feature (a word of a text) to stay in a copy.
+        Probability that a feature (a word of a text) stays in a copy.
     swaps : float, default 0.1
-        Exchanged pairs, as a share of a point's features (words).
+        Swapped pairs, as a share of the features (words) of a point.
     points : {"all", "own"}, default "all"
-        "all": both learn from all points. "own": each only from points that carry one of its labels, as in the paper;
-        then neither knows what points without its labels look like.
+        "all": both bases learn from all points. "own": each learns only from points that have one of its labels, as in
+        the paper; then neither knows what points without its labels look like.
     merge : {"raw", "calibrated"}, default "raw"
-        "raw": scores of the two are compared as they are; they come from the same kind of base, and what the copies
-        lifted stays lifted. "calibrated": each model's scores are made probabilities on points that it has not seen,
-        which takes a second training of both; scores of this model are their logarithms.
-    held_out, folds, sample, random_state
-        How points are kept unseen, see `PropensityRerank`; here one part is held out by default.
+        "raw": compare the scores of the two as they are; they come from the same kind of base, and tail labels keep
+        what the copies gained them. "calibrated": calibrate the scores of each to probabilities on points that it has
+        not seen, which trains both a second time; the scores of this model are their logarithms.
+    held_out : float or None, default 0.2
+        For "calibrated": share of the points to hold out from the second training. None uses `folds` instead.
+    folds : int, default 3
+        Without `held_out`: both are trained this many times, each time without one fold, which they then predict.
+    sample : int, default 100,000
+        Largest number of unseen points to use.
+    random_state : int, default 0
+        Seed of the copies and of the split.
+
+    Attributes
+    ----------
+    parts_ : list of Estimator
+        Fitted base of the head, fitted base of the tail.
+    head_, tail_ : ndarray of int32
+        Ids of the head and tail labels.
+    score_groups_ : ndarray of int8 or None
+        0 for head labels, 1 for tail labels; None if the scores are calibrated.
     """
 
     base: Any = None
@@ -94,7 +109,7 @@ class Taug(Splits, Wrapper):
         self.score_groups_ = self._score_groups()
 
     def explain(self, point: Any, label: int | str) -> Explanation:
-        """Return the reasons of the one of the two models that knows the label."""
+        """Return the explanation of the model that knows the label; see `Estimator.explain`."""
         self.check_fitted()
         number = self.label_id(label)
         for labels, model in zip((self.head_, self.tail_), self.parts_, strict=True):
@@ -104,7 +119,7 @@ class Taug(Splits, Wrapper):
         raise AssertionError("every label is in the head or in the tail")
 
     def _score_groups(self) -> NDArray[np.int8] | None:
-        """Which model's scores a label has (0 head, 1 tail), for modules that calibrate; None if the scales are one."""
+        """Return the model of each label (0 head, 1 tail), or None if both have the same scale."""
         if self.calibrations_:
             return None
         groups = np.zeros(self.n_labels_, np.int8)
@@ -153,7 +168,7 @@ class Taug(Splits, Wrapper):
 
 
 def head_and_tail(counts: NDArray[np.int64], tau: float) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The floor(tau L) labels with most points and the others, both in rising order; at least one label each."""
+    """Return the floor(tau L) labels with the most points and the others, both sorted; at least one label each."""
     size = min(max(int(tau * counts.size), 1), counts.size - 1)
     by_count = np.argsort(-counts, kind="stable").astype(np.int32)
     return np.sort(by_count[:size]), np.sort(by_count[size:])

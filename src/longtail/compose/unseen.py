@@ -1,4 +1,4 @@
-"""What a base predicts for points it was not trained on: by cross-fitting, or on a part that is held out.
+"""Predictions of a base for points that it was not trained on: by cross-fitting, or on held-out points.
 
 A module that learned from the scores of training points would learn how well the base remembers them.
 """
@@ -20,13 +20,22 @@ from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.errors import DataError, ParameterError
 
-_CHUNK = 4096  # points; bounds the memory of predictions on the way
+_CHUNK = 4096  # points; bounds the memory of a prediction
 
 
 @dataclass(frozen=True, eq=False)
 class Unseen:
-    """Predictions for points that the base which made them was not trained on. `rows`: which points. `groups` (n, k):
-    which of the models inside the base gave each score; see `score_groups`."""
+    """Predictions for points that the base was not trained on.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n,)
+        Which points.
+    predictions : Predictions
+        Their predictions.
+    groups : ndarray of shape (n, k)
+        Which of the models inside the base gave each score; see `score_groups`.
+    """
 
     rows: NDArray[np.intp]
     predictions: Predictions
@@ -35,16 +44,16 @@ class Unseen:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Splits:
-    """How points are kept from a base; the modules that learn from unseen points inherit these parameters.
+    """Parameters of the modules that learn from unseen points: how points are held out from a base.
 
     Parameters
     ----------
     folds : int, default 3
-        Train the base this many times, each time without one of as many parts, which it then predicts.
+        Train the base this many times, each time without one fold of the points, which it then predicts.
     held_out : float or None, default None
-        Share of the points that a single base is trained without, in place of folds (cheaper).
+        Share of the points to hold out from a single training, instead of folds (cheaper).
     sample : int, default 100,000
-        Predict at most this many points, chosen at random, so that memory does not grow with their number.
+        Largest number of points to predict, chosen at random, so that memory does not grow with their number.
     random_state : int, default 0
         Seed of the split.
     """
@@ -55,6 +64,7 @@ class Splits:
     random_state: int = 0
 
     def check_splits(self) -> None:
+        """Raise ParameterError for values that cannot be used."""
         check_whole("folds", self.folds, 2)
         check_whole("sample", self.sample, 1)
         check_whole("random_state", self.random_state, 0)
@@ -63,9 +73,9 @@ class Splits:
             raise ParameterError(f"held_out is {share!r}, but must be a share between 0 and 1, or None for folds")
 
     def split(self, n_points: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Yield (points to train on, points to predict), both in rising order, once per training."""
+        """Yield (points to train on, points to predict), both sorted, once per training."""
         if n_points < 2:
-            raise DataError("one point cannot be split into points to train on and points to predict; give more")
+            raise DataError("one point cannot be split into points to train on and points to predict; use more points")
         order = np.random.default_rng(self.random_state).permutation(n_points)
         if self.held_out is not None:
             size = min(max(round(self.held_out * n_points), 1), n_points - 1)
@@ -91,9 +101,32 @@ def predict_unseen(
     label_names: list[str] | None = None,
     name: str = "unseen",
 ) -> Unseen:
-    """Predictions of bases that were each trained without the points they predict. Finished parts are kept.
+    """Train bases and return predictions for the points that each was trained without.
 
-    The points and their order depend on `splits` and their number only. name: of the parts in the checkpoint.
+    The points and their order depend only on `splits` and the number of points.
+
+    Parameters
+    ----------
+    new_base : callable
+        Returns an unfitted base.
+    X : csr_matrix or sequence of str
+        Points.
+    Y : csr_matrix
+        Observed labels.
+    splits : Splits
+        How points are held out.
+    k : int
+        Labels per point.
+    run : Run
+        Where to show progress and keep finished parts.
+    label_names : list of str, optional
+        Names of the labels.
+    name : str, default "unseen"
+        Prefix of the parts in the checkpoint.
+
+    Returns
+    -------
+    Unseen
     """
     rows, predictions, groups = [], [], []
     for number, (train, test) in enumerate(splits.split(n_rows(X))):
@@ -114,33 +147,35 @@ def predict_unseen(
 
 
 def score_groups(base: Any, labels: NDArray[np.int32]) -> NDArray[np.int8]:
-    """Which of the models inside a base the scores of these labels come from, where they differ in scale; else 0.
+    """Return which of the models inside a base gives the scores of these labels; 0 if all have the same scale.
 
-    Not the same for all bases that are trained with parts of the points: Taug parts labels by their number of points.
+    Bases trained on different points may differ in this: Taug splits labels by their number of points.
     """
     groups = base.score_groups_
     return np.zeros(labels.shape, np.int8) if groups is None else groups[labels]
 
 
 def n_score_groups(base: Any) -> int:
+    """Return the number of models inside a base whose scores differ in scale."""
     groups = base.score_groups_
     return 1 if groups is None else int(groups.max()) + 1
 
 
 def predict_given(base: Any, X: Any, splits: Splits, *, k: int) -> Unseen:
-    """Predictions of a base that was fitted elsewhere and has seen none of these points: of `splits.sample` at most."""
+    """Return predictions of a base that was fitted on other points, for at most `splits.sample` of these points."""
     rows = np.sort(np.random.default_rng(splits.random_state).permutation(n_rows(X))[: splits.sample])
     found = predict_rows(base, X, rows, k)
     return Unseen(rows, found, score_groups(base, found.labels))
 
 
 def predict_rows(base: Estimator, X: Any, rows: NDArray[np.intp], k: int) -> Predictions:
+    """Return predictions for some of the points, made in chunks."""
     starts = range(0, rows.size, _CHUNK)
     return Predictions.concatenate([base.predict(rows_of(X, rows[i : i + _CHUNK]), k=k) for i in starts])
 
 
 def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Some of the points, in this order: of a matrix, of `Texts` (which stay packed), or of any sequence of texts."""
+    """Return some of the points, in this order: of a matrix, of `Texts` (which stay packed), or of other texts."""
     if hasattr(X, "shape"):
         return X[rows]
     return X.subset(rows) if hasattr(X, "subset") else [X[int(row)] for row in rows]

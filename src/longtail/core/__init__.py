@@ -1,1 +1,1 @@
-"""The estimator contract, predictions, model directories: what every other room stands on."""
+"""The estimator contract, predictions and model directories: what every other room builds on."""

@@ -1,4 +1,4 @@
-"""Finished parts of a job in a folder, so that a killed job can go on."""
+"""Checkpoints: finished parts of a job in a folder, so that a killed job can continue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from longtail.errors import LongtailError, OutputError
 
 try:
     import fcntl
-except ImportError:  # Windows: runs are not kept apart there
+except ImportError:  # Windows: no locks between runs
     fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
@@ -35,10 +35,17 @@ _DIGEST = "sha256"
 
 
 class Checkpoint:
-    """Finished parts of one job in a folder, so that a killed job can go on: `get` what is there, `put` what is new.
+    """Finished parts of one job, kept in a folder so that a killed job can continue.
 
-    The folder belongs to one job, told by its fingerprint (class, parameters, data) and the version of longtail:
-    another job's parts are refused. And it belongs to one process at a time, so that parts of two runs never mix.
+    The folder belongs to one job, identified by class, parameters, data and the version of longtail: parts of another
+    job are refused. It also belongs to one process at a time, so parts of two runs never mix.
+
+    Parameters
+    ----------
+    folder : str or path-like
+        Folder of the parts; `open` creates it inside an existing folder.
+    resume : bool
+        Keep the parts of an earlier run of the same job; if False, start over.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, resume: bool) -> None:
@@ -48,24 +55,37 @@ class Checkpoint:
         self._unlock: Callable[[], Any] = lambda: None
 
     def open(self, job: dict[str, Any]) -> None:
-        """Bind the folder to a job; with `resume` parts of the same job are kept, else the folder starts empty."""
+        """Bind the folder to a job, and empty it unless `resume` is set.
+
+        Parameters
+        ----------
+        job : dict
+            What identifies the job, as JSON values; see `core.job.job_of`.
+
+        Raises
+        ------
+        OutputError
+            If the folder holds other files or the parts of another job, is in use, or cannot be written.
+        """
         if helps_another_process():
             return
         identity = json.dumps({**job, "longtail": longtail.__version__}, sort_keys=True)
         file = self.folder / "job.json"
         with self._output_errors():
             if self.folder.exists() and not file.is_file() and self._foreign_files():
-                raise OutputError(f"{self.folder} is in the way: it is not a folder of unfinished work")
+                raise OutputError(f"{self.folder} exists, but is not a folder of unfinished work; move it away")
             self.folder.mkdir(exist_ok=True)
             self._lock()
             if self.resume and file.is_file() and file.read_text(encoding="utf-8") != identity:
                 raise OutputError(
                     f"{self.folder} holds unfinished work with other data, parameters or versions; "
-                    "give the same ones, or start anew without --resume"
+                    "use the same ones, or start over without --resume"
                 )
             if not self.resume:
                 if file.is_file():
-                    logger.warning("%s holds unfinished work; starting anew (resume would go on with it)", self.folder)
+                    logger.warning(
+                        "%s holds unfinished work; starting over (resume=True, --resume would continue it)", self.folder
+                    )
                 for part in self.folder.iterdir():
                     if part.is_dir():
                         shutil.rmtree(part)
@@ -75,11 +95,11 @@ class Checkpoint:
         self._opened = True
 
     def _foreign_files(self) -> list[Path]:
-        """What is in the folder beyond that which a run leaves that was killed just as it began."""
+        """Return the files that are not left over from a run that was killed right at its start."""
         return [file for file in self.folder.iterdir() if file.name not in (_LOCK, "job.tmp")]
 
     def _lock(self) -> None:
-        """Keep other processes out; the lock goes with this process, however it ends."""
+        """Keep other processes out; the lock ends with this process, however it ends."""
         if fcntl is None:
             return
         descriptor = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -90,12 +110,13 @@ class Checkpoint:
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 return  # a file system without locks
             raise OutputError(
-                f"{self.folder} is in use by another run; wait for it, or choose another place"
+                f"{self.folder} is in use by another run; wait for it, or choose another output path"
             ) from error
         self._unlock = weakref.finalize(self, os.close, descriptor)
 
     @contextlib.contextmanager
     def _output_errors(self) -> Iterator[None]:
+        """Turn errors of the file system into OutputError."""
         try:
             yield
         except LongtailError:
@@ -104,7 +125,18 @@ class Checkpoint:
             raise OutputError(f"{self.folder}: could not be written ({error.strerror or error})") from error
 
     def get(self, part: str) -> dict[str, Array] | None:
-        """The arrays of a finished part; None where it is not finished, or no longer what `put` wrote."""
+        """Return the arrays of a finished part.
+
+        Parameters
+        ----------
+        part : str
+            Name that the part was stored under.
+
+        Returns
+        -------
+        dict of str to ndarray, or None
+            None if the part is not finished, or its file is damaged.
+        """
         file = self.folder / f"{part}.safetensors"
         if not file.is_file() or (helps_another_process() and not self.resume):
             return None
@@ -115,10 +147,19 @@ class Checkpoint:
                     return arrays
         except SafetensorError:
             pass
-        logger.warning("%s is damaged; this part of the work is done again", file)
+        logger.warning("%s is damaged; repeating this part of the work", file)
         return None
 
     def put(self, part: str, arrays: dict[str, Array]) -> None:
+        """Store the arrays of a finished part.
+
+        Parameters
+        ----------
+        part : str
+            Name of the part, used as a file name.
+        arrays : dict of str to ndarray
+            Result of the part.
+        """
         if helps_another_process():
             return
         with self._output_errors():
@@ -126,15 +167,15 @@ class Checkpoint:
             self._write(self.folder / f"{part}.safetensors", content)
 
     def part(self, name: str) -> Checkpoint:
-        """A checkpoint within this one, for a job of its own that is part of this job: a model inside of a model."""
+        """Return a checkpoint inside this one, for a model that is trained as part of this job."""
         return Checkpoint(self.folder / name, resume=self.resume)
 
     def holds_parts(self) -> bool:
-        """Whether this job has left anything that a later one could go on from."""
+        """Return whether this job has stored anything that a later run could continue from."""
         return self._opened and any(self.folder.rglob("*.safetensors"))
 
     def clear(self) -> None:
-        """Remove the folder, if this job opened it: what `open` refused belongs to someone else."""
+        """Remove the folder if this job opened it; a folder that `open` refused belongs to someone else."""
         if self._opened:
             shutil.rmtree(self.folder, ignore_errors=True)
             self._opened = False
@@ -147,6 +188,6 @@ class Checkpoint:
 
 
 def _digest(arrays: dict[str, Array]) -> str:
-    """Of named arrays, whatever their order: what a part of a checkpoint must still have when it is read."""
+    """Return a digest of named arrays, independent of their order."""
     names = sorted(arrays)
     return fingerprint(np.frombuffer(json.dumps(names).encode(), np.uint8), *(arrays[name] for name in names))

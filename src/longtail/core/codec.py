@@ -1,4 +1,4 @@
-"""Constructor parameters as JSON and back, nested estimators and weightings included; never by pickling."""
+"""Encode constructor parameters as JSON and decode them, nested estimators and weightings included; never by pickle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,23 @@ _TUPLE = "$tuple"
 
 
 def encode(value: Any) -> Any:
-    """A parameter value as JSON: numbers, strings, lists, dicts, and registered objects by name and parameters."""
+    """Return a parameter value as JSON; registered objects become their name and parameters.
+
+    Parameters
+    ----------
+    value : object
+        Number, string, path, array, list, tuple, dict, or an object of a registered class (see `core.registry`).
+
+    Returns
+    -------
+    object
+        What `json.dumps` takes; `decode` turns it back, with arrays as lists and paths as strings.
+
+    Raises
+    ------
+    ParameterError
+        If the value, or one inside it, is of another type.
+    """
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):
@@ -37,7 +53,7 @@ def encode(value: Any) -> Any:
 
 
 def parameters(value: Any) -> dict[str, Any]:
-    """The constructor parameters of an estimator or of a dataclass."""
+    """Return the constructor parameters of an estimator or of a dataclass."""
     if isinstance(value, BaseEstimator):
         return dict(value.get_params(deep=False))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -46,6 +62,13 @@ def parameters(value: Any) -> dict[str, Any]:
 
 
 def decode(value: Any) -> Any:
+    """Return the value that `encode` made JSON of.
+
+    Raises
+    ------
+    ModelError
+        If a class is not registered or does not take the parameters.
+    """
     if isinstance(value, list):
         return [decode(item) for item in value]
     if not isinstance(value, dict):

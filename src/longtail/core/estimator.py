@@ -1,4 +1,4 @@
-"""The contract that every model keeps: scikit-learn's habits, ranked predictions, a directory instead of a pickle."""
+"""The contract of every model: scikit-learn's conventions, ranked predictions, a directory instead of a pickle."""
 
 from __future__ import annotations
 
@@ -37,16 +37,23 @@ from longtail.errors import DataError, NotFittedError, ParameterError
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What `fit` hands to `_fit`: points and labels in one shape, and whatever a class made ready before its job began.
+    """Checked training data, as `fit` passes it to `_fit`.
 
     A class that needs more than X and Y returns a subclass of this from `_prepare`.
+
+    Parameters
+    ----------
+    X : csr_matrix or sequence of str
+        Points: float32 features, or texts.
+    Y : csr_matrix of shape (n_points, n_labels)
+        Observed labels, as float32 ones.
     """
 
     X: Any
     Y: sparse.csr_matrix
 
     def job(self) -> dict[str, Any]:
-        """Return what a checkpoint must agree on besides the parameters and the data."""
+        """Return what identifies the job to a checkpoint besides the parameters and the data."""
         return {}
 
 
@@ -54,20 +61,20 @@ class Estimator(BaseEstimator, ABC):
     """Base of every model.
 
     A subclass declares its parameters as fields of a keyword-only dataclass (`@dataclass(kw_only=True, eq=False,
-    repr=False)`), so that its constructor only stores them, and implements `check_parameters`, `_fit`, `_predict`,
-    `_get_state` and `_set_state`. Inputs reach these checked and in one shape. Labels without training points are never
-    predicted: a row ends in padding instead.
+    repr=False)`), so its constructor only stores them, and implements `check_parameters`, `_fit`, `_predict`,
+    `_get_state` and `_set_state`. Inputs of these are checked and have one type. Labels without training points are
+    never predicted: a row ends in padding instead.
 
     Attributes
     ----------
     n_labels_, n_points_ : int
         Size of the training data.
     n_features_in_ : int
-        Width of the features; only for models that read features.
+        Number of features; only for models that read features.
     label_counts_ : ndarray of shape (n_labels,)
         Training points per label.
     label_names_ : list of str or None
-        Names of the labels, where `fit` was given any.
+        Names of the labels, if `fit` was given any.
     fingerprint_ : str
         Digest of the training data.
     """
@@ -75,9 +82,9 @@ class Estimator(BaseEstimator, ABC):
     input_kind: ClassVar[Literal["features", "text"]] = "features"
     # Parameters that may be changed after `fit`; `predict` takes them too.
     adjustable: ClassVar[tuple[str, ...]] = ()
-    # Parameters that may differ, besides `n_jobs`, when an unfinished training is resumed.
+    # Parameters besides `n_jobs` that may differ when an unfinished training is resumed.
     free_on_resume: ClassVar[tuple[str, ...]] = ()
-    # Parameters that belong to the machine of the training, such as folders: a saved model has their defaults.
+    # Parameters that belong to the training machine, such as folders: a saved model has their defaults.
     not_saved: ClassVar[tuple[str, ...]] = ()
 
     n_labels_: int
@@ -86,7 +93,7 @@ class Estimator(BaseEstimator, ABC):
     label_counts_: NDArray[np.int64]
     label_names_: list[str] | None
     fingerprint_: str
-    # Which of several models inside each label's scores come from, where their scales differ (Taug).
+    # For each label, which of the models inside gives its scores, if their scales differ (Taug).
     score_groups_: NDArray[np.int8] | None = None
 
     def fit(
@@ -101,24 +108,33 @@ class Estimator(BaseEstimator, ABC):
         Y : sparse matrix, array or list of lists
             A 0/1 matrix, or one list of label ids per point.
         label_names : sequence of str, optional
-            Distinct names, kept with the model and written to its directory.
+            Distinct names, stored with the model.
         run : Run, optional
             Where to show progress and where to keep finished parts.
         **more
-            What single models take besides, e.g. `sample_weight` (DiSMEC).
+            Arguments of single models, e.g. `sample_weight` (DiSMEC).
 
         Returns
         -------
         self
+
+        Raises
+        ------
+        ParameterError
+            If a parameter or an argument cannot be used.
+        DataError
+            If X, Y or the names are malformed, do not match, or contain no labels.
+        TrainingError
+            If training fails, e.g. because values are no longer finite.
         """
         self.check_parameters()
         X = self._check_X(X)
         n_points = n_rows(X)
         Y = check_labels(Y, n_points=n_points)
         if n_points == 0 or Y.shape[1] == 0:
-            raise DataError(f"there is nothing to learn from: {n_points} points, {Y.shape[1]} labels")
+            raise DataError(f"nothing to learn from: {n_points} points, {Y.shape[1]} labels")
         if Y.nnz == 0:
-            raise DataError("there is nothing to learn from: no point has a label")
+            raise DataError("nothing to learn from: no point has a label")
         names = check_label_names(label_names, Y.shape[1])
         self.n_points_, self.n_labels_ = n_points, Y.shape[1]
         if self.input_kind == "features":
@@ -132,7 +148,7 @@ class Estimator(BaseEstimator, ABC):
                 self._open_job(run, self.fingerprint_, **prepared.job())
                 self._fit(prepared, run)
         except BaseException:
-            del self.n_labels_  # a fit that failed or was interrupted must not pass for a fitted model
+            del self.n_labels_  # a fit that failed or was interrupted must not look like a fitted model
             raise
         return self
 
@@ -147,7 +163,20 @@ class Estimator(BaseEstimator, ABC):
             Labels per point.
         **options
             Other values, for this call, of parameters that may be changed after `fit`, e.g. `exponent` or `beam`. A
-            wrapper hands what it does not have down to the models inside.
+            wrapper passes options that it does not have to the models inside.
+
+        Returns
+        -------
+        Predictions
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+        ParameterError
+            If k or an option cannot be used.
+        DataError
+            If X is malformed, or has another number of features than the training data.
         """
         self.check_fitted()
         if options:
@@ -158,7 +187,18 @@ class Estimator(BaseEstimator, ABC):
             return self._predict(self._check_X(X, fitted=True), k)
 
     def adjusted(self, **options: Any) -> Self:
-        """Return a copy that predicts with other values of `adjustable` parameters; both share what was learned."""
+        """Return a copy that predicts with other values of `adjustable` parameters.
+
+        Parameters
+        ----------
+        **options
+            New values by name, e.g. `exponent=0.5`.
+
+        Returns
+        -------
+        Estimator
+            Of the same class; both share what was learned.
+        """
         self.check_fitted()
         for name in options:
             if not self.takes(name):
@@ -179,12 +219,29 @@ class Estimator(BaseEstimator, ABC):
         return [self]
 
     def explain(self, point: Any, label: int | str) -> Explanation:
-        """Return how much each token of one point spoke for a label, given by its id or its name."""
+        """Return how much each token of one point contributed to the score of a label.
+
+        Parameters
+        ----------
+        point : str
+            One text.
+        label : int or str
+            Id or name of the label.
+
+        Returns
+        -------
+        Explanation
+
+        Raises
+        ------
+        ParameterError
+            If the model cannot explain its scores, or does not know the label.
+        """
         self.check_fitted()
         raise ParameterError(f"{type(self).__name__} cannot explain its scores; models that read texts can (XGRank)")
 
     def label_id(self, label: int | str) -> int:
-        """Return the id of a label that is given by its id or its name."""
+        """Return the id of a label, given its id or its name."""
         if isinstance(label, str):
             if self.label_names_ is None:
                 raise ParameterError(f"the model has no label names; give the id of {label!r}")
@@ -197,13 +254,21 @@ class Estimator(BaseEstimator, ABC):
         return int(label)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the model as a directory (manifest.json and safetensors); `longtail.load_model` reads it back."""
+        """Write the model to a directory; `longtail.load_model` reads it back.
+
+        Parameters
+        ----------
+        path : str or path-like
+            New or empty directory; it gets manifest.json and a safetensors file.
+        overwrite : bool, default False
+            Replace a model that is already there.
+        """
         from longtail.core.model import save_model
 
         save_model(self, path, overwrite=overwrite)
 
     def check_fitted(self) -> None:
-        """Raise NotFittedError before `fit`."""
+        """Raise NotFittedError if the model is not fitted."""
         if not hasattr(self, "n_labels_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(X, Y) first")
 
@@ -211,14 +276,15 @@ class Estimator(BaseEstimator, ABC):
         """Raise ParameterError for values that cannot be used; `fit` and `predict` call it before any work."""
 
     def _check_X(self, X: Any, *, fitted: bool = False) -> Any:
+        """Return X as `_fit` and `_predict` get it; `fitted`: compare it with the training data."""
         if self.input_kind == "features":
             return check_lengths(check_features(X, n_features=self.n_features_in_ if fitted else None))
         return check_texts(X)
 
     def _prepare(self, X: Any, Y: sparse.csr_matrix, **more: Any) -> Prepared:
-        """Return what `_fit` is handed; whatever can fail early is done here, before the checkpoint is touched."""
+        """Return the data for `_fit`; whatever can fail early is done here, before the checkpoint is opened."""
         if more:
-            raise ParameterError(f"{type(self).__name__} takes no {' or '.join(more)} in fit")
+            raise ParameterError(f"fit of {type(self).__name__} takes no {' or '.join(more)}")
         return Prepared(X, Y)
 
     def _open_job(self, run: Run, data: str, **more: Any) -> None:
@@ -231,7 +297,8 @@ class Estimator(BaseEstimator, ABC):
         """Learn from `prepared.X` and `prepared.Y`; the run's checkpoint is open."""
 
     @abstractmethod
-    def _predict(self, X: Any, k: int) -> Predictions: ...
+    def _predict(self, X: Any, k: int) -> Predictions:
+        """Return the k best labels per point; X and k are checked."""
 
     @abstractmethod
     def _get_state(self) -> State:

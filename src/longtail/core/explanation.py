@@ -1,4 +1,4 @@
-"""Why a label: what a model found in one point, token by token."""
+"""Explanations: how much each token of a text contributed to the score of a label."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TokenWeight:
-    """How much one token, `text[start:end]`, spoke for a label; the weights of a text add up to 1 in absolute value."""
+    """The contribution of one token to the score of a label.
+
+    Attributes
+    ----------
+    token : str
+        The token as the model reads it.
+    start, end : int
+        Its place: `text[start:end]`.
+    weight : float
+        How much the token speaks for the label, or against it if negative; absolute weights of a text sum to 1.
+    """
 
     token: str
     start: int
@@ -17,7 +27,17 @@ class TokenWeight:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a model looked at: the label's score and the weights of the text's tokens, in their order."""
+    """The score of a label for one text, and what each token contributed.
+
+    Attributes
+    ----------
+    label : int
+        Id of the label.
+    score : float
+        Score of the label.
+    tokens : list of TokenWeight
+        Tokens in the order of the text.
+    """
 
     label: int
     score: float

@@ -1,4 +1,4 @@
-"""Digests of data: what a checkpoint and a model remember of the points that they were made from."""
+"""Digests of data: how a checkpoint and a model recognise the data they were made from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from longtail.errors import DataError
 
 
 def fingerprint(*arrays: Array) -> str:
-    """A short digest of arrays' contents, dtypes and shapes."""
+    """Return a short digest of the contents, dtypes and shapes of arrays."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())
@@ -25,7 +25,7 @@ def fingerprint(*arrays: Array) -> str:
 
 
 def data_fingerprint(X: Any, Y: sparse.csr_matrix) -> str:
-    """A digest of the training data, in full."""
+    """Return a digest of training data: every value of X (features or texts) and Y."""
     parts = [Y.indices, Y.indptr]
     if sparse.issparse(X):
         parts += [X.data, X.indices, X.indptr]
@@ -40,6 +40,6 @@ def _digest_of_texts(texts: Sequence[str]) -> NDArray[np.uint8]:
         if not isinstance(text, str):
             raise DataError(f"text {row} is {type(text).__name__} ({str(text)[:40]!r}), but must be a string")
         encoded = text.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "little"))  # so that moving a word to the next text is a change
+        digest.update(len(encoded).to_bytes(8, "little"))  # moving a word to the next text must change the digest
         digest.update(encoded)
     return np.frombuffer(digest.digest(), dtype=np.uint8)

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 @contextmanager
 def plain_interrupts() -> Iterator[None]:
-    """A Ctrl-C just as a kernel hands its results to Python, which Numba makes a SystemError, is a Ctrl-C again."""
+    """Raise KeyboardInterrupt again where Numba made it a SystemError (Ctrl-C just as a kernel returns its results)."""
     try:
         yield
     except SystemError as error:
         cause: BaseException | None = error
-        while isinstance(cause, SystemError):  # one for each C function that it came through
+        while isinstance(cause, SystemError):  # one per C function that it passed
             cause = cause.__cause__
         if isinstance(cause, KeyboardInterrupt):
             raise cause from None

@@ -1,4 +1,4 @@
-"""What a training job is: by it a checkpoint tells its own unfinished work from another's."""
+"""The identity of a training job, by which a checkpoint recognises its own unfinished work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from longtail.core import codec
 
 
 def job_of(model: BaseEstimator) -> dict[str, Any]:
-    """Return class and parameters of a model, and of models inside, less what may change when a training is resumed."""
+    """Return class and parameters of a model and of models inside, except what may change on resume."""
     free = {"n_jobs", *getattr(model, "free_on_resume", ())}
     kept = {name: value for name, value in codec.parameters(model).items() if name not in free}
     cls = type(model)  # not by its registered name: whoever is trained need not be saved

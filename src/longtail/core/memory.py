@@ -12,11 +12,22 @@ _HUGE_PAGE = 2 << 20
 
 
 def huge_zeros(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
-    """Like np.zeros, aligned to and, where the system allows it, backed by huge pages.
+    """Return zeros like `np.zeros`, aligned to huge pages and, if the system allows it, stored in them.
 
-    A kernel that jumps about in some megabytes spends a good part of its time looking up addresses of small pages:
-    the block dot products of the linear solver took 30 % less time on huge pages. NumPy asks for them only from 4 MB
-    on and does not align.
+    A kernel with random access to several megabytes spends much of its time looking up addresses of small pages: the
+    block dot products of the linear solver took 30 % less time on huge pages. NumPy asks for them only from 4 MB on and
+    does not align.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the array.
+    dtype : data type, default float32
+        Type of the elements.
+
+    Returns
+    -------
+    ndarray
     """
     dtype = np.dtype(dtype)
     count = int(np.prod(shape))

@@ -1,4 +1,4 @@
-"""Saving and loading a fitted estimator as a directory."""
+"""Save a fitted estimator as a directory, and load it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,24 @@ KIND = "model"
 
 
 def save_model(model: Estimator, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a fitted estimator to the directory `path`, whole or not at all."""
+    """Write a fitted estimator to a directory, completely or not at all.
+
+    Parameters
+    ----------
+    model : Estimator
+        Fitted model.
+    path : str or path-like
+        New or empty directory; it gets manifest.json and a safetensors file.
+    overwrite : bool, default False
+        Replace a model that is already there.
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    OutputError
+        If the directory cannot be written, or contains something else.
+    """
     encoded = codec.encode(model)
     state = full_state(model)
     header = {
@@ -33,9 +50,23 @@ def save_model(model: Estimator, path: str | os.PathLike[str], *, overwrite: boo
 
 
 def load_model(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
-    """The estimator saved at `path`, ready to predict; its arrays are mapped from the file.
+    """Load a saved estimator, ready to predict.
 
-    verify: compare the array file with the checksum in the manifest (reads it once).
+    Parameters
+    ----------
+    path : str or path-like
+        Directory of the model; its arrays are memory-mapped, so it must stay in place.
+    verify : bool, default True
+        Compare the array file with the checksum in the manifest, which reads the file once.
+
+    Returns
+    -------
+    Estimator
+
+    Raises
+    ------
+    ModelError
+        If the directory is not a model, was altered, or has another format.
     """
     manifest, state = store.read(path, KIND, verify=verify)
     try:
@@ -46,7 +77,7 @@ def load_model(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
         model.fingerprint_ = manifest["fingerprint"]
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:  # the last: torch, where weights do not fit
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:  # the last: torch, if weights do not fit
         raise ModelError(
             f"{path}: the manifest and the arrays do not fit together ({type(error).__name__}: {first_line(error)}); "
             "if another version of longtail wrote them, train the model again"
@@ -55,7 +86,7 @@ def load_model(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
 
 
 def full_state(model: Estimator) -> State:
-    """All that `restore` needs: what the contract fitted, and what the model learned."""
+    """Return all that `restore` needs: what `fit` measured, and what the model learned."""
     model.check_fitted()
     state = State({"n_points": model.n_points_}, {"label_counts": model.label_counts_})
     if model.input_kind == "features":
@@ -65,7 +96,7 @@ def full_state(model: Estimator) -> State:
 
 
 def restore(model: Estimator, state: State, *, label_names: list[str] | None = None) -> None:
-    """Make an unfitted estimator the fitted one that `full_state` described; wrappers hand its names on to parts."""
+    """Give an unfitted estimator the state that `full_state` returned; wrappers pass the names on to their parts."""
     model.n_points_ = int(state.values["n_points"])
     model.label_counts_ = np.asarray(state.arrays["label_counts"])
     model.n_labels_ = int(model.label_counts_.shape[0])
@@ -76,10 +107,20 @@ def restore(model: Estimator, state: State, *, label_names: list[str] | None = N
 
 
 def part_state(part: Estimator, label_names: list[str] | None) -> State:
-    """`full_state` of a fitted part of another model, with its class and parameters.
+    """Return the `full_state` of a model inside a wrapper, with its class and parameters.
 
-    The parameters of the model around it tell what its next fit would make, which need not be what the last one made.
-    label_names: those that `restored_part` will be given; names are written down here only if the part has others.
+    The parameters of the wrapper may have been changed after fit, so they do not say what was fitted.
+
+    Parameters
+    ----------
+    part : Estimator
+        Fitted model inside the wrapper.
+    label_names : list of str or None
+        Names that `restored_part` will be given; the state contains names only if the part has others.
+
+    Returns
+    -------
+    State
     """
     state = full_state(part)
     state.values["model"] = codec.encode(part)
@@ -89,9 +130,9 @@ def part_state(part: Estimator, label_names: list[str] | None) -> State:
 
 
 def restored_part(state: State, label_names: list[str] | None) -> Any:
-    """The fitted part that `part_state` described."""
+    """Return the fitted model that `part_state` described."""
     if "model" not in state.values:
-        raise ModelError("an older longtail saved this model without saying what its parts are; train it again")
+        raise ModelError("an older longtail saved this model without the classes of its parts; train it again")
     part = codec.decode(state.values["model"])
     if not isinstance(part, Estimator):
         raise ModelError(f"a part of the model, {state.values['model']!r}, is not an estimator")
@@ -100,6 +141,7 @@ def restored_part(state: State, label_names: list[str] | None) -> Any:
 
 
 def library_versions() -> dict[str, str]:
+    """Return the versions of Python, longtail and the libraries that results depend on."""
     found = {"python": platform.python_version()}
     for package in ("longtail", "numpy", "scipy", "scikit-learn", "numba", "torch"):
         try:

@@ -1,4 +1,4 @@
-"""The baseline that knows no features: every point gets the most frequent labels."""
+"""The baseline that ignores features: every point gets the most frequent labels."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ from longtail.core.state import State
 
 
 class Popularity(Estimator):
-    """The same ranking for every point: labels by their number of training points (Jain et al. 2016, the Popularity
-    baseline of table 3). The score of a label is the share of training points that carry it.
+    """The same ranking for every point: labels by number of training points.
+
+    The score of a label is the share of training points that have it. This is the Popularity baseline of table 3 in
+    Jain et al. (2016).
+
+    Attributes
+    ----------
+    scores_ : ndarray of shape (n_labels,)
+        Score of each label; -inf for labels without training points.
     """
 
     def _fit(self, prepared: Prepared, run: Run) -> None:

@@ -18,10 +18,20 @@ PAD_SCORE = -np.inf
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """The k best labels of n points.
+    """The k best labels of n points, with their scores.
 
-    `labels` (n, k) int32, best first, ties by the lower label id; a row with fewer than k labels ends in -1.
-    `scores` (n, k) float32, falling along a row; -inf where the label is -1, and a label scored -inf becomes -1.
+    Parameters
+    ----------
+    labels : ndarray of shape (n, k)
+        Label ids as int32, best first, ties by the lower id. A row with fewer than k labels ends in -1, and a label
+        with score -inf becomes -1.
+    scores : ndarray of shape (n, k)
+        Scores as float32, non-increasing along a row; -inf where the label is -1.
+
+    Raises
+    ------
+    DataError
+        If the shapes differ, an id is below -1, or a score is NaN.
     """
 
     labels: NDArray[np.int32]
@@ -31,13 +41,15 @@ class Predictions:
         labels = np.ascontiguousarray(self.labels, dtype=np.int32)
         scores = np.ascontiguousarray(self.scores, dtype=np.float32)
         if labels.ndim != 2 or labels.shape != scores.shape:
-            raise DataError(f"labels and scores must both be (points, k); got {labels.shape} and {scores.shape}")
+            raise DataError(
+                f"labels and scores must both have shape (points, k); got {labels.shape} and {scores.shape}"
+            )
         if labels.size and labels.min() < PAD_LABEL:
             raise DataError(f"a predicted label id is {labels.min()}; ids start at 0, and -1 pads a row")
         if np.isnan(scores).any():
             raise DataError("a predicted score is NaN")
         none = np.isneginf(scores)
-        if (labels[none] != PAD_LABEL).any():  # a label that cannot be, e.g. one without training points
+        if (labels[none] != PAD_LABEL).any():  # an impossible label, e.g. one without training points
             labels = np.where(none, np.int32(PAD_LABEL), labels)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "scores", scores)
@@ -50,23 +62,35 @@ class Predictions:
 
     @property
     def k(self) -> int:
+        """Labels per point, padding included."""
         return int(self.labels.shape[1])
 
     def top(self, k: int) -> Predictions:
-        """The same predictions cut to the first k columns."""
+        """Return the k best labels per point, for k up to `self.k`."""
         if not 1 <= k <= self.k:
-            raise ParameterError(f"k is {k}, but these predictions hold {self.k} labels a point")
+            raise ParameterError(f"k is {k}, but there are {self.k} labels per point")
         return Predictions(self.labels[:, :k], self.scores[:, :k])
 
     def rows(self, names: Sequence[str] | None = None) -> Iterator[list[tuple[Any, float]]]:
-        """For each point its (label, score) pairs, without the padding; labels by name where names are given."""
+        """Yield the (label, score) pairs of each point, without padding.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Label names to use instead of ids.
+
+        Yields
+        ------
+        list of tuple
+            Pairs of one point, best first.
+        """
         for labels, scores in zip(self.labels, self.scores, strict=True):
             kept = labels >= 0
             ids = labels[kept].tolist()
             yield list(zip(ids if names is None else [names[i] for i in ids], scores[kept].tolist(), strict=True))
 
     def to_csr(self, n_labels: int) -> sparse.csr_matrix:
-        """Scores as a sparse (n, n_labels) matrix; zeros are stored explicitly, so that no label is lost."""
+        """Return the scores as a sparse (n, n_labels) matrix; zeros are stored explicitly, so that no label is lost."""
         kept = self.labels >= 0
         if kept.any() and self.labels.max() >= n_labels:
             raise ParameterError(f"n_labels is {n_labels}, but label {self.labels.max()} is predicted")
@@ -78,8 +102,20 @@ class Predictions:
 
     @classmethod
     def from_csr(cls, matrix: sparse.csr_matrix, k: int) -> Predictions:
-        """The k best stored entries of each row."""
-        from longtail.core import topk  # here, so that whoever brings ranked arrays does not load Numba
+        """Return the k best stored entries per row.
+
+        Parameters
+        ----------
+        matrix : csr_matrix of shape (n, n_labels)
+            Scores; entries that are not stored are never predicted.
+        k : int
+            Labels per point.
+
+        Returns
+        -------
+        Predictions
+        """
+        from longtail.core import topk  # here: code that has ranked arrays need not load Numba
 
         matrix = sparse.csr_matrix(matrix)
         labels, scores = empty_top(matrix.shape[0], k)
@@ -90,7 +126,19 @@ class Predictions:
 
     @classmethod
     def from_dense(cls, matrix: ArrayLike, k: int) -> Predictions:
-        """The k best columns of each row of an (n, L) array of scores."""
+        """Return the k best columns per row.
+
+        Parameters
+        ----------
+        matrix : array of shape (n, n_labels)
+            Scores; -inf is never predicted.
+        k : int
+            Labels per point.
+
+        Returns
+        -------
+        Predictions
+        """
         from longtail.core import topk
 
         dense = np.ascontiguousarray(matrix, dtype=np.float32)
@@ -100,9 +148,10 @@ class Predictions:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Predictions]) -> Predictions:
+        """Return the predictions of all parts, one after another; all must have the same k."""
         return cls(np.concatenate([p.labels for p in parts]), np.concatenate([p.scores for p in parts]))
 
 
 def empty_top(n_points: int, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Arrays for n predictions of k labels, filled with the padding."""
+    """Return arrays for the k best labels and scores of n points, filled with padding."""
     return np.full((n_points, k), PAD_LABEL, np.int32), np.full((n_points, k), PAD_SCORE, np.float32)

@@ -1,4 +1,4 @@
-"""Training in several processes: which of them writes."""
+"""Training in several processes: which process writes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 
 
 def helps_another_process() -> bool:
-    """Whether this process trains together with others (torchrun, accelerate) and is not the first of them.
+    """Return whether this process trains together with others (torchrun, accelerate) and is not the first of them.
 
-    Only the first writes models and checkpoints; the others read what it left when a training is resumed.
+    Only the first process writes models and checkpoints; the others only read checkpoints, to resume a training.
     """
     return int(os.environ.get("WORLD_SIZE", "1")) > 1 and int(os.environ.get("RANK", "0")) > 0

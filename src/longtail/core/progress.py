@@ -1,4 +1,4 @@
-"""Where long work reports how far it is."""
+"""Progress of long work."""
 
 from __future__ import annotations
 
@@ -8,20 +8,31 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Where work reports how far it is; the command line shows it, a library caller sees nothing by default."""
+    """What long work reports its progress to: the command line shows it, a library call shows nothing by default."""
 
-    def start(self, task: str, total: int) -> None: ...
+    def start(self, task: str, total: int) -> None:
+        """Begin a task.
 
-    def advance(self, amount: int = 1) -> None: ...
+        Parameters
+        ----------
+        task : str
+            Short name, e.g. "predict".
+        total : int
+            Number of steps.
+        """
+
+    def advance(self, amount: int = 1) -> None:
+        """Count `amount` more steps as done."""
 
     def note(self, text: str) -> None:
-        """Show a few words beside the task, e.g. the loss so far; each note replaces the one before."""
+        """Show a few words beside the task, e.g. the loss so far; each note replaces the previous one."""
 
-    def finish(self) -> None: ...
+    def finish(self) -> None:
+        """End the task, whether or not all steps were done."""
 
 
 class Silent:
-    """A Progress that shows nothing."""
+    """A `Progress` that shows nothing."""
 
     def start(self, task: str, total: int) -> None: ...
 
@@ -34,7 +45,22 @@ class Silent:
 
 @contextlib.contextmanager
 def reported(progress: Progress, task: str, total: int) -> Iterator[Callable[..., None]]:
-    """A task on a progress, which ends however the work ends: a terminal gets its cursor back. Gives `advance`."""
+    """Report a task and end it however the work ends, so that a terminal gets its cursor back.
+
+    Parameters
+    ----------
+    progress : Progress
+        Where to report.
+    task : str
+        Short name of the task.
+    total : int
+        Number of steps.
+
+    Yields
+    ------
+    callable
+        `progress.advance`.
+    """
     progress.start(task, total)
     try:
         yield progress.advance

@@ -1,7 +1,7 @@
-"""Estimators and their parts by name: for the command line, recipes, and for what a manifest may name.
+"""Estimators and their parts by name, for the command line, recipes and model directories.
 
-Names point to classes as text, so that looking at the list imports nothing. Loading a model only ever makes classes
-that stand here: a manifest cannot ask for anything else.
+Classes are registered as text, so reading the list imports nothing. Loading a model only creates classes that are
+registered: a manifest cannot ask for anything else.
 """
 
 from __future__ import annotations
@@ -39,32 +39,49 @@ _PARTS = {
     "unbiased": "longtail.objectives.weighting:Unbiased",
 }
 
-_MOST_LISTED = 50  # names that one message lists: enough for parameters, too few for labels
+_MOST_LISTED = 50  # names that a message lists in full: enough for parameters, too few for labels
 
 
 def register_estimator(name: str, target: str) -> None:
-    """Add an estimator of your own: `register_estimator("mymodel", "my_package.module:MyModel")`."""
+    """Add an estimator, so that it can be built by name, saved and loaded.
+
+    Parameters
+    ----------
+    name : str
+        Name in lower case, e.g. "mymodel".
+    target : str
+        Class as "my_package.module:MyModel".
+    """
     _ESTIMATORS[name] = target
 
 
 def register_part(name: str, target: str) -> None:
-    """Add what models may hold as a parameter, e.g. a weighting of your own, so that they can be saved."""
+    """Add a class whose objects are parameters of models, e.g. a weighting, so that such models can be saved.
+
+    Parameters
+    ----------
+    name : str
+        Name in lower case, e.g. "myweighting".
+    target : str
+        Class as "my_package.module:MyWeighting".
+    """
     _PARTS[name] = target
 
 
 def estimator_names() -> list[str]:
+    """Return the names of all estimators, sorted."""
     return sorted(_ESTIMATORS)
 
 
 def estimator_class(name: str) -> type:
-    """The estimator class of this name, e.g. `"dismec"`."""
+    """Return the estimator class with this name, e.g. "dismec"."""
     if name not in _ESTIMATORS:
         raise ParameterError(unknown("model", name, _ESTIMATORS))
     return _import(_ESTIMATORS[name])
 
 
 def named_class(name: str) -> type:
-    """The class of this name, estimator or part (weighting, features, ...)."""
+    """Return the class with this name: an estimator or a part (weighting, features, ...)."""
     targets = _ESTIMATORS | _PARTS
     if name not in targets:
         raise ParameterError(unknown("class", name, targets))
@@ -72,22 +89,33 @@ def named_class(name: str) -> type:
 
 
 def name_of(cls: type) -> str:
-    """The registered name of a class; an error if it has none."""
+    """Return the registered name of a class, or raise ParameterError if it has none."""
     target = f"{cls.__module__}:{cls.__qualname__}"
     for name, known in (_ESTIMATORS | _PARTS).items():
         if known == target:
             return name
     register = "register_estimator" if hasattr(cls, "fit") else "register_part"
     raise ParameterError(
-        f"{target} is not registered; call longtail.core.registry.{register}(name, {target!r}) first, here and where "
-        "the model is loaded"
+        f"{target} is not registered; call longtail.core.registry.{register}(name, {target!r}) first, both here and "
+        "where the model is loaded"
     )
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """'unknown model "dismek"; did you mean "dismec"? ...': one wording for every unknown name.
+    """Return the message for an unknown name, e.g. 'unknown model "dismek"; did you mean "dismec"? known: ...'.
 
-    Where many names are known, such as labels, only those near to this one are said, and how many there are.
+    Parameters
+    ----------
+    what : str
+        What is named, e.g. "model".
+    name : str
+        The unknown name.
+    known : iterable of str
+        The known names. If there are many, such as labels, the message has only similar ones and their number.
+
+    Returns
+    -------
+    str
     """
     known = sorted(known)
     many = len(known) > _MOST_LISTED

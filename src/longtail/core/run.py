@@ -1,6 +1,6 @@
-"""What a long piece of work is handed from outside: where to show progress, where to keep finished parts.
+"""The environment of long work: where to show progress, where to keep finished parts.
 
-A model knows nothing of terminals, clusters or folders; it is handed a `Run` and uses what is in it.
+A model knows nothing about terminals, clusters or folders; it gets a `Run` and uses what is in it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,19 @@ from longtail.core.progress import Progress, Silent
 
 @dataclass
 class Run:
-    """Handed to `fit`: progress display, and the checkpoint of a job that may be resumed."""
+    """The environment of one training, an argument of `fit`.
+
+    Parameters
+    ----------
+    progress : Progress, default Silent()
+        Where to show progress.
+    checkpoint : Checkpoint, optional
+        Where to keep finished parts, so that a killed training can be resumed.
+    """
 
     progress: Progress = field(default_factory=Silent)
     checkpoint: Checkpoint | None = None
 
     def part(self, name: str) -> Run:
-        """The same progress, and a checkpoint within this run's: for one of several models that are trained."""
+        """Return a run for one of several models: the same progress, and a checkpoint inside that of this run."""
         return Run(self.progress, self.checkpoint.part(name) if self.checkpoint else None)

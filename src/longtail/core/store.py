@@ -1,9 +1,9 @@
-"""A directory that holds a State: `manifest.json` and one safetensors file, written atomically and mapped when read.
+"""Directories that store a `State`: `manifest.json` and one safetensors file, written atomically and memory-mapped.
 
 Models and converted datasets are both such directories. The manifest names its array file, with size and SHA-256, so
-it is the single thing that decides what the directory says: a new directory is written beside its place and renamed;
+the manifest alone decides what the directory contains. A new directory is written under a temporary name and renamed;
 an overwritten one gets its new array file first, and the manifest is replaced last. A reader never sees half of it,
-and a crash leaves what was there.
+and a crash leaves what was there before.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from longtail.core.state import Array, State
 from longtail.errors import ModelError, OutputError
 
 MANIFEST = "manifest.json"
-# The format of each kind of directory; raised when what is written can no longer be read by what came before.
+# The format of each kind of directory; raised whenever older versions could not read what is written.
 FORMATS = {"model": 2, "dataset": 1}
+_AGAIN = {"model": "train the model", "dataset": "convert the data"}  # how a directory is made again
 _ABANDONED_SECONDS = 24 * 3600
 _DTYPES = {
     "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16, "F16": np.float16,
@@ -37,31 +38,73 @@ _DTYPES = {
 
 
 def check_free(path: str | os.PathLike[str], *, kind: str, overwrite: bool = False) -> Path:
-    """The path, if a new directory of this kind may be put there; asked before long work as well as before writing.
+    """Return the path if a directory of this kind may be written there; call it before long work, too.
 
-    Only the same kind is ever replaced: a model written over the dataset that it was trained on would cost the data.
+    Only a directory of the same kind is ever replaced: a model must not overwrite the dataset it was trained on.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Directory to write.
+    kind : {"model", "dataset"}
+        What will be written.
+    overwrite : bool, default False
+        Whether a directory of the same kind may be replaced.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    OutputError
+        If something else is there, or the parent folder is missing or read-only.
     """
     path = Path(path)
     if not path.parent.is_dir():
         raise OutputError(f"{path}: the folder {path.parent} does not exist")
     if not os.access(path.parent, os.W_OK):
-        raise OutputError(f"{path}: the folder {path.parent} may not be written to")
+        raise OutputError(f"{path}: no permission to write to the folder {path.parent}")
     if path.is_dir() and not any(path.iterdir()):
         return path
     if not path.exists():
         return path
     if not (path / MANIFEST).is_file():
-        raise OutputError(f"{path} exists, is not empty and is none of ours; choose another place")
+        raise OutputError(f"{path} exists, is not empty and was not written by longtail; choose another output path")
     found = kind_of(path)
     if found is not None and found != kind:
-        raise OutputError(f"{path} is a {found} directory, which a {kind} does not replace; choose another place")
+        raise OutputError(f"{path} is a {found} directory, which a {kind} cannot replace; choose another output path")
     if not overwrite:
-        raise OutputError(f"{path} is not empty; choose another place, or overwrite it (overwrite=True, --overwrite)")
+        raise OutputError(
+            f"{path} is not empty; choose another output path, or overwrite it (overwrite=True, --overwrite)"
+        )
     return path
 
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], state: State, *, overwrite: bool = False) -> Path:
-    """Write `header` (free fields, among them `kind`) and `state` to the directory `path`."""
+    """Write a directory, completely or not at all.
+
+    Parameters
+    ----------
+    path : str or path-like
+        New or empty directory.
+    header : dict
+        Fields of the manifest as JSON values, among them `kind`.
+    state : State
+        Values, which go to the manifest, and arrays.
+    overwrite : bool, default False
+        Replace a directory of the same kind.
+
+    Returns
+    -------
+    Path
+        The directory.
+
+    Raises
+    ------
+    OutputError
+        If the directory cannot be written, or something else is there.
+    """
     header = {"kind": header["kind"], "format": FORMATS[header["kind"]], **header}
     path = check_free(path, kind=header["kind"], overwrite=overwrite)
     replaces = (path / MANIFEST).is_file()
@@ -89,7 +132,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], state: State, *,
 
 
 def _named_arrays(path: Path) -> str | None:
-    """The array file that the manifest at `path` names; None where there is no readable manifest."""
+    """Return the array file that the manifest names, or None if there is no readable manifest."""
     try:
         return str(json.loads((path / MANIFEST).read_bytes())["arrays"]["file"])
     except (OSError, ValueError, TypeError, KeyError):
@@ -97,8 +140,8 @@ def _named_arrays(path: Path) -> str | None:
 
 
 def _remove_unnamed(path: Path, ours: set[str | None]) -> None:
-    """Drop the array file that the manifest no longer names after a success, or never named after a failure, and what
-    killed writers left."""
+    """Remove array files that the manifest does not name: our own, old or of a failed write, and those of killed
+    writers."""
     named = _named_arrays(path)
     for file in path.glob("arrays-*.safetensors*"):
         written = file.name.removesuffix(".json")
@@ -108,12 +151,12 @@ def _remove_unnamed(path: Path, ours: set[str | None]) -> None:
 
 
 def abandoned(file: Path) -> bool:
-    """Whether a file of unfinished work was left by a killed process; a younger one may be of one that is at work."""
+    """Return whether a temporary file was left by a killed process; a younger one may still be in use."""
     return time.time() - file.stat().st_mtime > _ABANDONED_SECONDS
 
 
 def _digest(manifest: dict[str, Any]) -> str:
-    """SHA-256 of a manifest without its own digest, independent of white space and of the order of keys."""
+    """Return the SHA-256 of a manifest without its own digest, independent of white space and the order of keys."""
     bare = {key: value for key, value in manifest.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(bare, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
@@ -133,14 +176,34 @@ def _write_synced(file: Path, content: bytes) -> None:
 
 
 def sha256(file: Path) -> str:
+    """Return the SHA-256 of a file."""
     with open(file, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def read(path: str | os.PathLike[str], kind: str, *, verify: bool = True) -> tuple[dict[str, Any], State]:
-    """The manifest and the state of a directory of this kind; arrays are mapped, not copied.
+    """Read a directory; its arrays are memory-mapped, not copied.
 
-    `verify=False` skips the checksum of the array file (one pass over it), for very large models.
+    Parameters
+    ----------
+    path : str or path-like
+        Directory that `write` made.
+    kind : {"model", "dataset"}
+        Kind that it must have.
+    verify : bool, default True
+        Compare the array file with its checksum, which reads it once; False saves time for very large models.
+
+    Returns
+    -------
+    manifest : dict
+        Fields of manifest.json.
+    state : State
+        Values and arrays.
+
+    Raises
+    ------
+    ModelError
+        If the directory is missing, incomplete, altered, or of another kind or format.
     """
     path = Path(path)
     manifest = read_manifest(path, kind)
@@ -151,20 +214,21 @@ def read(path: str | os.PathLike[str], kind: str, *, verify: bool = True) -> tup
     except (KeyError, TypeError) as error:
         raise ModelError(f"{path / MANIFEST}: the field {error} is missing or malformed") from error
     if file.parent != path:
-        raise ModelError(f"{path / MANIFEST}: the array file {entry['file']!r} lies outside of the directory")
+        raise ModelError(f"{path / MANIFEST}: the array file {entry['file']!r} is outside the directory")
     try:
         if file.stat().st_size != size or (verify and sha256(file) != digest):
             raise ModelError(
-                f"{file} was altered after it was written; restore it from a copy or make the {kind} again"
+                f"{file} was altered after it was written; restore it from a copy, or {_AGAIN[kind]} again"
             )
         return manifest, State(values, _map_arrays(file))
     except FileNotFoundError as error:
         if _named_arrays(path) not in (None, entry["file"]):  # overwritten since the manifest was read
             return read(path, kind, verify=verify)
-        raise ModelError(f"{file} is missing; restore it from a copy or make the {kind} again") from error
+        raise ModelError(f"{file} is missing; restore it from a copy, or {_AGAIN[kind]} again") from error
 
 
 def read_manifest(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
+    """Return the manifest of a directory of this kind, or raise ModelError as `read` does."""
     path = Path(path)
     if not path.is_dir():
         raise ModelError(f"{path} is not a {kind} directory")
@@ -175,21 +239,21 @@ def read_manifest(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         manifest = json.loads(file.read_bytes())
         found, version = manifest["kind"], manifest["format"]
     except (ValueError, TypeError, KeyError) as error:
-        raise ModelError(f"{file} was altered or is not ours ({error})") from error
+        raise ModelError(f"{file} was altered, or was not written by longtail ({error})") from error
     if found != kind:
         raise ModelError(f"{path} is a {found} directory, not a {kind} directory")
     if version != FORMATS[kind]:
-        again = "train the model" if kind == "model" else "convert the data"
         raise ModelError(
-            f"{path} has format {version}, but this version of longtail reads format {FORMATS[kind]}; {again} again"
+            f"{path} has format {version}, but this version of longtail reads format {FORMATS[kind]}; "
+            f"{_AGAIN[kind]} again"
         )
     if manifest.get("sha256") != _digest(manifest):
-        raise ModelError(f"{file} was altered after it was written; restore it from a copy or make the {kind} again")
+        raise ModelError(f"{file} was altered after it was written; restore it from a copy, or {_AGAIN[kind]} again")
     return dict(manifest)
 
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:
-    """`"model"` or `"dataset"` for one of our directories, None for anything else."""
+    """Return "model" or "dataset" for a directory that longtail wrote, None for anything else."""
     file = Path(path) / MANIFEST
     if not file.is_file():
         return None
@@ -200,13 +264,13 @@ def kind_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def size_in_bytes(path: str | os.PathLike[str]) -> int:
-    """Return what the files of a directory take on disk."""
+    """Return the total size of the files in a directory."""
     return sum(file.stat().st_size for file in Path(path).iterdir())
 
 
 def _map_arrays(file: Path) -> dict[str, Array]:
-    # safetensors' own reader copies every tensor for NumPy; its format is simple enough to map: eight bytes of header
-    # length, a JSON header with dtype, shape and byte range of each tensor, then the bytes.
+    # safetensors' own reader copies every tensor for NumPy, but the format is simple enough to map: eight bytes with
+    # the length of the header, a JSON header with dtype, shape and byte range of each tensor, then the bytes.
     try:
         with open(file, "rb") as handle:
             (length,) = struct.unpack("<Q", handle.read(8))
@@ -218,10 +282,10 @@ def _map_arrays(file: Path) -> dict[str, Array]:
                 continue
             start, end = entry["data_offsets"]
             dtype = np.dtype(_DTYPES[entry["dtype"]])
-            # Not a view of the bytes: SciPy copies an array whose base has many more elements than itself.
+            # Not a view of `mapped`: SciPy copies an array whose base has many more elements than the array itself.
             array: Array = np.ndarray(entry["shape"], dtype, buffer=mapped, offset=8 + length + start)
             if array.nbytes != end - start:
-                raise ValueError(f"{name} has {end - start} bytes, but its shape asks for {array.nbytes}")
+                raise ValueError(f"{name} has {end - start} bytes, but its shape needs {array.nbytes}")
             arrays[name] = array
         return arrays
     except (struct.error, ValueError, KeyError, TypeError) as error:

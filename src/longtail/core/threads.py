@@ -1,4 +1,4 @@
-"""Work in threads: how many, in what order, and when they end."""
+"""Work in threads: how many, in which order, and when they end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Threads to use for `n_jobs`: None or -1 means all cores that this process may run on."""
+    """Return the number of threads for `n_jobs`; None or -1 means all cores that this process may use."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None or n_jobs == -1:
         return available
@@ -32,14 +32,28 @@ def thread_count(n_jobs: int | None) -> int:
 def in_threads(
     work: Callable[[Item], Result], items: Iterable[Item], *, n_jobs: int | None = None, ahead: int | None = None
 ) -> Iterator[Iterator[Result]]:
-    """Results of `work(item)` in the order of the items, computed by threads (kernels release the GIL).
+    """Compute `work(item)` in threads (kernels release the GIL).
 
-    At most `ahead` items are under way or waiting to be taken, twice as many as there are threads if not given, so
-    results do not pile up; give more where items differ much in size. An interrupt or an error waits for the items
-    that run and drops the rest.
+    An interrupt or an error waits for the items that are running and drops the rest. The threads end with the `with`
+    block. They must not end with the iterator instead: a traceback may keep it alive, and then the garbage collector
+    would wait for threads, in any thread and under any lock, possibly forever.
 
-    The threads end with the `with` block. They must not end with the results instead: a traceback may keep those, and
-    then the garbage collector would wait for threads, in any thread and under any lock, which can wait forever.
+    Parameters
+    ----------
+    work : callable
+        Function of one item.
+    items : iterable
+        Items; they are read as needed.
+    n_jobs : int, optional
+        Number of threads; None or -1 for all cores.
+    ahead : int, optional
+        Items that may be running or waiting for the caller, so that results do not pile up; twice the number of
+        threads by default. Give more if items differ much in size.
+
+    Yields
+    ------
+    iterator
+        Results in the order of the items.
     """
     threads = thread_count(n_jobs)
     if threads == 1:
@@ -64,7 +78,7 @@ def in_threads(
 
 
 def each_in_threads(work: Callable[[Item], None], items: Sequence[Item], *, n_jobs: int | None = None) -> None:
-    """Call `work(item)` for each item, in no more threads than there are items."""
+    """Call `work(item)` for each item, in at most as many threads as there are items."""
     with in_threads(work, items, n_jobs=min(thread_count(n_jobs), max(len(items), 1))) as calls:
         for _ in calls:
             pass

@@ -1,4 +1,4 @@
-"""Selecting the k best labels, as kernels: one insertion routine, and the loops that feed it.
+"""Kernels that select the k best labels: one insertion routine, and the loops that feed it.
 
 Order everywhere: higher score first, then lower label id. k is small (5 to 100), so insertion into a sorted list beats
 a heap, and the common case (worse than the k-th) is a single comparison.
@@ -31,6 +31,7 @@ def offer(label: int, score: float, labels: Ints, scores: Floats) -> None:
 
 @njit(cache=True, nogil=True)
 def top_of_dense_rows(matrix: Floats, labels: Ints, scores: Floats) -> None:
+    """Fill `labels` and `scores` with the best columns of each row."""
     for i in range(matrix.shape[0]):
         for j in range(matrix.shape[1]):
             offer(j, matrix[i, j], labels[i], scores[i])
@@ -38,6 +39,7 @@ def top_of_dense_rows(matrix: Floats, labels: Ints, scores: Floats) -> None:
 
 @njit(cache=True, nogil=True)
 def top_of_sparse_rows(indptr: NDArray[np.int64], indices: Ints, data: Floats, labels: Ints, scores: Floats) -> None:
+    """Fill `labels` and `scores` with the best stored entries of each CSR row."""
     for i in range(indptr.shape[0] - 1):
         for p in range(indptr[i], indptr[i + 1]):
             offer(indices[p], data[p], labels[i], scores[i])

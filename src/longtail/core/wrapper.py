@@ -1,7 +1,7 @@
-"""Models around models: the one base of every estimator that holds other estimators.
+"""Wrappers: the one base of every estimator that contains other estimators.
 
-A wrapper says in which parameter its parts lie (`slot`), and fits them into `parts_`. From these two follow its default
-base, what it reads, the options that `predict` hands down, how it is saved, and what `explain` is handed on to.
+A wrapper names the parameter that holds its parts (`slot`) and fits them into `parts_`. From these two follow its
+default base, what it reads, the options that `predict` passes on, how it is saved, and which part `explain` asks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DEFAULT_BASE = "dismec"
 
 
 class KindOfParts:
-    """`input_kind` of a wrapper: that of the estimators inside; of the class itself, which has none yet, features."""
+    """The `input_kind` of a wrapper: that of the estimators inside, or "features" for the class itself."""
 
     def __get__(self, wrapper: Any, owner: type) -> str:
         parts = [] if wrapper is None else wrapper.parts
@@ -29,12 +29,17 @@ class KindOfParts:
 
 
 class Wrapper(Estimator):
-    """Base of the estimators that hold others.
+    """Base of the estimators that contain others.
+
+    A subclass has a parameter, named by `slot`, for the part or the list of parts, and its `_fit` sets `parts_`.
+    `predict` passes on options that the wrapper does not have, such as `beam`, to the parts that take them.
 
     Attributes
     ----------
     parts_ : list of Estimator
-        The fitted parts, in the order of `parts`.
+        Fitted parts, in the order of `parts`.
+    base_ : Estimator
+        The first fitted part, for wrappers with one.
     """
 
     slot: ClassVar[str] = "base"  # the parameter that holds the part, or the list of parts
@@ -44,17 +49,17 @@ class Wrapper(Estimator):
 
     @property
     def parts(self) -> list[Any]:
-        """The unfitted parts, as the parameter holds them; None stands for the default base."""
+        """The unfitted parts, as the parameter has them; None stands for the default base."""
         held = getattr(self, self.slot)
         return list(held) if isinstance(held, (list, tuple)) else [held]
 
     @property
     def base_(self) -> Any:
-        """The fitted part of a wrapper that has one."""
+        """The fitted part, for wrappers with one."""
         return self.parts_[0]
 
     def with_default_parts(self) -> Self:
-        """Put the default base in place where none was given, so that its parameters can be set by name."""
+        """Set the default base if none was given, so that its parameters can be set by name; return self."""
         if getattr(self, self.slot) is None:
             self.set_params(**{self.slot: new_part(None)})
         return self
@@ -82,7 +87,7 @@ class Wrapper(Estimator):
         self.check_fitted()
         if len(self.parts_) > 1:
             raise ParameterError(
-                f"{type(self).__name__} holds {len(self.parts_)} models, each with reasons of its own; "
+                f"{type(self).__name__} contains {len(self.parts_)} models, each with its own explanation; "
                 "ask one of them: model.parts_[0].explain(...)"
             )
         explained: Explanation = self.parts_[0].explain(point, self.label_id(label))
@@ -92,11 +97,11 @@ class Wrapper(Estimator):
         return new_part(self.parts[0])
 
     def _part_names(self, number: int, n_labels: int) -> list[str] | None:
-        """Return the label names that a part is trained with; a part may know some labels only."""
+        """Return the label names that a part is trained with; a part may know only some of the labels."""
         return self.label_names_
 
     def _get_state(self) -> State:
-        # What was fitted is kept: the parameter may have been changed since.
+        # The fitted parts, not the parameter, which may have been changed after fit.
         state = State({"n_parts": len(self.parts_)})
         for i, part in enumerate(self.parts_):
             state.nest(f"part{i}", part_state(part, self._part_names(i, part.n_labels_)))
@@ -109,22 +114,48 @@ class Wrapper(Estimator):
 
 
 def new_part(part: Estimator | None) -> Estimator:
-    """Return an unfitted copy of a part; of None, the default base."""
+    """Return an unfitted copy of a part, or the default base for None."""
     new: Estimator = registry.estimator_class(DEFAULT_BASE)() if part is None else clone(part)
     return new
 
 
 def check_part(name: str, part: Any) -> None:
-    """Raise ParameterError for what is no estimator, or one whose parameters cannot be used: before any work."""
+    """Raise ParameterError unless a part is an estimator whose parameters can be used.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for messages.
+    part : Estimator
+        Unfitted part.
+    """
     if not isinstance(part, Estimator):
-        raise ParameterError(
-            f"{name} is {part!r}, but must be an estimator that gives ranked labels with scores, e.g. longtail.DiSMEC()"
-        )
+        raise ParameterError(f"{name} is {part!r}, but must be a longtail estimator, e.g. longtail.DiSMEC()")
     part.check_parameters()
 
 
 def check_fitted_part(part: Any, n_labels: int) -> Estimator:
-    """Return a base that is used as it is: fitted, and with the labels of the data."""
+    """Return a base that was fitted before (`prefit=True`), if it can be used as it is.
+
+    Parameters
+    ----------
+    part : Estimator
+        Fitted base.
+    n_labels : int
+        Number of labels of the data.
+
+    Returns
+    -------
+    Estimator
+        The base itself.
+
+    Raises
+    ------
+    NotFittedError
+        If it is not a fitted estimator.
+    DataError
+        If it was fitted with another number of labels.
+    """
     if not isinstance(part, Estimator) or not hasattr(part, "n_labels_"):
         raise NotFittedError(f"prefit is set, but the base {part!r} is not fitted; fit it first, or set prefit=False")
     if part.n_labels_ != n_labels:

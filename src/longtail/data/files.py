@@ -89,6 +89,8 @@ def check_free(path: PathLike, *, overwrite: bool) -> Path:
     path = Path(path)
     if not path.parent.is_dir():
         raise OutputError(f"{path}: the folder {path.parent} does not exist")
+    if not os.access(path.parent, os.W_OK):
+        raise OutputError(f"{path}: no permission to write to the folder {path.parent}")
     if path.is_dir():
         raise OutputError(f"{path} is a folder; choose a file name")
     if path.exists() and not overwrite:

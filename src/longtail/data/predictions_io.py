@@ -72,6 +72,20 @@ def write_predictions(
             stream.write(f"{line}\n".encode())
 
 
+def check_predictions_path(path: PathLike, *, overwrite: bool = False) -> None:
+    """Raise OutputError if `write_predictions` could not write this file; call it before long work.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File to write.
+    overwrite : bool, default False
+        Whether an existing file may be replaced.
+    """
+    _suffix(path, OutputError)
+    files.check_free(path, overwrite=overwrite)
+
+
 def read_predictions(
     path: PathLike, *, label_names: Sequence[str] | None = None, ids_follow_names: bool = True
 ) -> Predictions:

@@ -1,4 +1,4 @@
-"""A model behind a step that makes its features, trained, saved and used as one."""
+"""A feature step and a model, trained, saved and used as one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,13 @@ from longtail.features.text import TextFeatures
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Pipeline(Wrapper):
-    """Base of the models behind a step that makes features."""
+    """Base of the wrappers that compute features for a model.
+
+    Parameters
+    ----------
+    model : Estimator, optional
+        A model that reads features; DiSMEC by default.
+    """
 
     slot = "model"
 
@@ -34,12 +40,12 @@ class Pipeline(Wrapper):
 
     @property
     def model_(self) -> Any:
-        """The fitted model behind the features."""
+        """The fitted model."""
         return self.parts_[0]
 
     @property
     def score_groups_(self) -> NDArray[np.int8] | None:  # type: ignore[override]
-        """Which labels have scores of which model, where `model` says so (Taug)."""
+        """The `score_groups_` of the model."""
         return None if not hasattr(self, "parts_") else self.model_.score_groups_
 
     @abstractmethod
@@ -61,19 +67,23 @@ class Pipeline(Wrapper):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TextPipeline(Pipeline):
-    """Texts to features to labels. Texts are predicted in chunks, so memory does not grow with their number.
+    """Text features and a model that reads them.
+
+    Texts are predicted in chunks, so memory does not grow with their number.
 
     Parameters
     ----------
     model : Estimator, optional
-        A model of features, DiSMEC by default; its parameters are reached as `model__C`.
+        A model that reads features; DiSMEC by default. Its parameters can be set as `model__C`.
     features : TextFeatures, optional
-        How texts become features, `TextFeatures()` by default; its parameters are reached as `features__min_df`.
+        How texts become features; `TextFeatures()` by default. Its parameters can be set as `features__min_df`.
 
     Attributes
     ----------
-    model_, features_
-        Both as fitted.
+    model_ : Estimator
+        Fitted model.
+    features_ : TextFeatures
+        Fitted features.
     """
 
     input_kind = "text"
@@ -114,18 +124,23 @@ class TextPipeline(Pipeline):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class UnitRows(Pipeline):
-    """Rows of features scaled to length 1, in training and in prediction, then a model.
+    """Feature rows scaled to length 1, in training and in prediction, and a model that reads them.
 
-    For counts, binary and other raw features; most models expect rows of about that length.
+    For counts, binary and other raw features: most models expect rows of about length 1.
 
     Parameters
     ----------
     model : Estimator, optional
-        A model of features, DiSMEC by default; its parameters are reached as `model__C`.
+        A model that reads features; DiSMEC by default. Its parameters can be set as `model__C`.
+
+    Attributes
+    ----------
+    model_ : Estimator
+        Fitted model.
     """
 
     def _check_X(self, X: Any, *, fitted: bool = False) -> sparse.csr_matrix:
-        # Not how long rows are, as other models do.
+        # Unlike in other models, rows may be of any length.
         return check_features(X, n_features=self.n_features_in_ if fitted else None)
 
     def _fit(self, prepared: Prepared, run: Run) -> None:
@@ -136,7 +151,7 @@ class UnitRows(Pipeline):
 
 
 def model_behind(model: Estimator) -> Estimator:
-    """Return the model behind the steps that make its features."""
+    """Return the fitted model inside a `TextPipeline` or `UnitRows`; any other model is returned as it is."""
     while isinstance(model, Pipeline):
         model = model.model_
     return model

@@ -1,4 +1,4 @@
-"""Apply a model to data that it was not trained on: inputs brought to its shape, predictions in chunks."""
+"""Apply a model to new data: inputs in the form that it reads, predictions in chunks."""
 
 from __future__ import annotations
 
@@ -19,27 +19,60 @@ _CHUNK = 2048  # points; bounds the memory of a prediction, large enough to keep
 
 
 def conform(data: Dataset, model: Estimator) -> Any:
-    """What `model.predict` takes of this data: texts, or features cut or padded to the width it was trained with."""
+    """Return the inputs of a dataset as the model reads them.
+
+    Parameters
+    ----------
+    data : Dataset
+        Data with texts or features.
+    model : Estimator
+        Fitted model.
+
+    Returns
+    -------
+    sequence of str or csr_matrix
+        Texts, or features cut or padded to the number that the model was trained with; a cut is logged as a warning.
+
+    Raises
+    ------
+    DataError
+        If the model needs texts and the data has none, or likewise for features.
+    """
     if model.input_kind == "text":
         if data.texts is None:
-            raise DataError("the model was trained on texts, but these data hold features only")
+            raise DataError("the model was trained on texts, but this dataset has only features")
         return data.texts
     if data.X is None:
-        raise DataError("the model was trained on features, but these data hold texts only")
+        raise DataError("the model was trained on features, but this dataset has only texts")
     missing = model.n_features_in_ - data.X.shape[1]
     if missing >= 0:
         return sparse.csr_matrix((data.X.data, data.X.indices, data.X.indptr), (data.n_points, model.n_features_in_))
     kept = data.X[:, : model.n_features_in_]
     logger.warning(
-        "the data have %d features, the model was trained with %d; the %d beyond carry no weight and are dropped "
-        "(%d of %d values)",
+        "the data has %d features, but the model was trained with %d; the %d others are dropped (%d of %d values)",
         data.X.shape[1], model.n_features_in_, -missing, data.X.nnz - kept.nnz, data.X.nnz,
     )  # fmt: skip
     return kept
 
 
 def predict_in_chunks(model: Estimator, inputs: Any, k: int, progress: Progress | None = None) -> Predictions:
-    """`model.predict` over slices of the inputs, so that no intermediate result grows with their number."""
+    """Predict in chunks, so that no intermediate result grows with the number of points.
+
+    Parameters
+    ----------
+    model : Estimator
+        Fitted model.
+    inputs : csr_matrix or sequence of str
+        What `conform` returned.
+    k : int
+        Labels per point.
+    progress : Progress, optional
+        Where to show progress.
+
+    Returns
+    -------
+    Predictions
+    """
     n_points = inputs.shape[0] if sparse.issparse(inputs) else len(inputs)
     parts = []
     with reported(progress or Silent(), "predict", n_points) as advance:

@@ -1,4 +1,4 @@
-"""An estimator from its name and from settings by name: what the command line and recipes have in common."""
+"""Build an estimator from its name and named settings, for the command line and recipes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from longtail.features.pipeline import TextPipeline, UnitRows
 from longtail.features.text import TextFeatures
 from longtail.objectives import PropensityModel, resolve_weighting
 
-_WORDS = {"none": None, "true": True, "false": False}  # in Python's spelling, too
+_WORDS = {"none": None, "true": True, "false": False}  # Python's spelling works, too
 
 
 def build_estimator(
@@ -32,14 +32,37 @@ def build_estimator(
     threads: int | None = None,
     seed: int | None = None,
 ) -> Estimator:
-    """The estimator `name`, unfitted.
+    """Return an unfitted estimator.
 
-    text: the data are texts, so a feature model is put behind `TextFeatures`; its settings begin with `features.`.
-    unit_rows: the data are features whose rows are to be scaled to length 1, in training and in prediction.
-    base: the model that a wrapper wraps, e.g. `bonsai`; `taug/bonsai` for a wrapper around another, `dismec,bonsai` for
-    an ensemble; beside a model that reads texts, models of features are put behind `TextFeatures`.
-    settings: parameters by dotted name, e.g. `{"C": 0.5, "features.min_df": 2}`.
-    threads and seed reach every part that has `n_jobs` or `random_state`.
+    Parameters
+    ----------
+    name : str
+        Registered name, e.g. "dismec".
+    text : bool, default False
+        The data is texts: a model that reads features is put behind `TextFeatures`, whose settings begin with
+        `features.`.
+    unit_rows : bool, default False
+        Scale rows of features to length 1, in training and in prediction.
+    base : str, optional
+        Model inside a wrapper, e.g. "bonsai"; "taug/bonsai" for a wrapper inside a wrapper, "dismec,bonsai" for an
+        ensemble. If one model of an ensemble reads texts, those that read features are put behind `TextFeatures`.
+    weighting : str, optional
+        Name of a weighting, e.g. "pw", for each model that trains a loss.
+    settings : mapping, optional
+        Parameters by dotted name, e.g. `{"C": 0.5, "features.min_df": 2}`.
+    threads : int, optional
+        `n_jobs` of every part that has it.
+    seed : int, optional
+        `random_state` of every part that has it.
+
+    Returns
+    -------
+    Estimator
+
+    Raises
+    ------
+    ParameterError
+        If a name is unknown, or a value does not fit.
     """
     model = _wrapped(registry.estimator_class(name)(), name, base)
     prefix = ""
@@ -49,7 +72,7 @@ def build_estimator(
         model, prefix = UnitRows(model=model), "model."
     if weighting is not None:
         model.set_params(**dict.fromkeys(_weighting_parameters(model, name), weighting))
-        resolve_weighting(weighting)  # an unknown name is an error here, not after the data were read
+        resolve_weighting(weighting)  # an unknown name is an error here, not after the data is read
     for key, value in (settings or {}).items():
         full = key if not prefix or key.split(".")[0] in codec.parameters(model) else prefix + key
         _assign(model, full.split("."), value, shown=key, known=_settable(model, prefix))
@@ -59,7 +82,7 @@ def build_estimator(
 
 
 def _wrapped(model: Estimator, name: str, base: str | None) -> Estimator:
-    """Put the base into a wrapper; where none is named, the default one, so that its parameters can be set."""
+    """Put the base into a wrapper; without a name the default base, so that its parameters can be set."""
     if isinstance(model, Wrapper):
         if base is not None:
             several = model.slot == "models"
@@ -77,7 +100,7 @@ def _named(text: str) -> Estimator:
 
 
 def _of_one_kind(models: list[Estimator]) -> list[Estimator]:
-    """Where one of them reads texts, the others read texts, too: by their features."""
+    """Put models of features behind `TextFeatures` if another model reads texts."""
     if all(model.input_kind == "features" for model in models):
         return models
     return [
@@ -87,7 +110,22 @@ def _of_one_kind(models: list[Estimator]) -> list[Estimator]:
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
-    """`["C=0.5", "features.min_df=2"]` as a mapping; values are JSON or TOML, anything else is a string."""
+    """Return settings as a mapping.
+
+    Parameters
+    ----------
+    pairs : sequence of str
+        Settings such as "C=0.5" or "features.min_df=2"; see `parse_value` for the values.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ParameterError
+        If one has no "=", or a key occurs twice.
+    """
     settings: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -100,6 +138,7 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
+    """Return a value written as JSON, as TOML, or as none, true or false; anything else is a string."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:
@@ -113,7 +152,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse_propensity(value: str | Sequence[float]) -> PropensityModel:
-    """The propensity model that `"0.55,1.5"`, `[0.55, 1.5]` or the name of a preset means."""
+    """Return the propensity model for "0.55,1.5", [0.55, 1.5] or the name of a preset."""
     parts = value.split(",") if isinstance(value, str) and "," in value else value
     if isinstance(parts, str):
         return PropensityModel.preset(parts)
@@ -121,28 +160,28 @@ def parse_propensity(value: str | Sequence[float]) -> PropensityModel:
         A, B = (float(part) for part in parts)
     except (TypeError, ValueError) as error:
         raise ParameterError(
-            f"the propensity {value!r} cannot be read; write A,B (e.g. 0.55,1.5) or a preset"
+            f"the propensity {value!r} cannot be read; write A,B (e.g. 0.55,1.5) or the name of a preset"
         ) from error
     return PropensityModel(A, B)
 
 
 def _weighting_parameters(model: Estimator, name: str) -> list[str]:
-    """The outermost parameters that take a weighting: one, or one for each model of an ensemble."""
+    """Return the outermost parameters that take a weighting: one, or one per model of an ensemble."""
     owners = [key.removesuffix("weighting") for key in model.get_params() if key.split("__")[-1] == "weighting"]
     if not owners:
-        raise ParameterError(f"{name} trains no loss, so a weighting cannot be used with it")
+        raise ParameterError(f"{name} trains no loss, so it takes no weighting")
     outermost = [owner for owner in owners if not any(owner != o and owner.startswith(o) for o in owners)]
     return [f"{owner}weighting" for owner in outermost]
 
 
 def _settable(model: Estimator, prefix: str) -> list[str]:
-    """Every setting by the name that a caller would write."""
+    """Return the name of every setting, as a caller would write it."""
     plain = [key for key, value in model.get_params().items() if not isinstance(value, BaseEstimator)]
     return [key.replace("__", ".").removeprefix(prefix) for key in plain]
 
 
 def _assign(owner: Any, path: list[str], value: Any, *, shown: str, known: list[str]) -> Any:
-    """Set a parameter of an estimator, or of a part of it; returns the owner (a new one if it cannot be changed)."""
+    """Set a parameter of an estimator or of a part of it; return the owner (a new one if it is immutable)."""
     name, rest = path[0], path[1:]
     parameters = {str(i): part for i, part in enumerate(owner)} if isinstance(owner, list) else codec.parameters(owner)
     if name not in parameters:
@@ -150,11 +189,11 @@ def _assign(owner: Any, path: list[str], value: Any, *, shown: str, known: list[
     current = parameters[name]
     if rest:
         if name == "weighting" and current is None:
-            raise ParameterError(f"the parameter {shown!r} cannot be set: no weighting is chosen, e.g. pw")
+            raise ParameterError(f"the parameter {shown!r} cannot be set: no weighting is chosen (choose one, e.g. pw)")
         if name == "weighting" and isinstance(current, str):
             current = resolve_weighting(current)
         if not (isinstance(current, BaseEstimator | list) or dataclasses.is_dataclass(current)):
-            raise ParameterError(f"the parameter {shown!r} cannot be set: {name} is {current!r} and has no parts")
+            raise ParameterError(f"the parameter {shown!r} cannot be set: {name} is {current!r} and has no parameters")
         value = _assign(current, rest, value, shown=shown, known=known)
     else:
         value = _like(current, value)
@@ -166,8 +205,8 @@ def _assign(owner: Any, path: list[str], value: Any, *, shown: str, known: list[
 
 
 def _like(current: Any, value: Any) -> Any:
-    """The value in the type of the one that it replaces, where text and lists can stand for it."""
-    if isinstance(current, PropensityModel) and value is not None:  # None is for the model to take or to refuse
+    """Return the value in the type of the one that it replaces, if text or a list stands for it."""
+    if isinstance(current, PropensityModel) and value is not None:  # the model decides whether it takes None
         return parse_propensity(value)
     return tuple(value) if isinstance(current, tuple) and isinstance(value, list) else value
 

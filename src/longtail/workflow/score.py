@@ -1,4 +1,4 @@
-"""Score predictions against observed labels, as every application does: one set of metrics, one set of bands."""
+"""Score predictions against observed labels, with the metrics and bands of every application."""
 
 from __future__ import annotations
 
@@ -17,7 +17,17 @@ KS = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True)
 class Scores:
-    """Metrics in percent at k = 1..5, and how each frequency band fares at the largest k (None without counts)."""
+    """Metrics of predictions.
+
+    Attributes
+    ----------
+    metrics : dict of str to float
+        Metrics in percent by name, e.g. "P@1", for k up to 5.
+    bands : dict of str to dict, or None
+        Label-wise measures of head, torso and tail labels at the largest k; None without training counts.
+    k : int
+        The largest k.
+    """
 
     metrics: dict[str, float]
     bands: dict[str, dict[str, float]] | None
@@ -32,9 +42,27 @@ def score_predictions(
     n_training_points: int | None = None,
     propensity: PropensityModel | None = None,
 ) -> Scores:
-    """Metrics of predictions; the propensity-scored ones and the bands need the training label counts.
+    """Return the metrics of predictions.
 
-    Labels of Y beyond the training counts were never seen: they count as misses, with the propensity of 0 points.
+    Labels of Y beyond the training counts were not seen in training: they count as misses, with the propensity of a
+    label without points.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        Predicted labels.
+    Y : csr_matrix
+        Observed labels.
+    training_counts : ndarray of int64, optional
+        Training points per label, for propensity-scored metrics and bands.
+    n_training_points : int, optional
+        Number of training points, likewise.
+    propensity : PropensityModel, optional
+        Propensity model; `PropensityModel()` by default.
+
+    Returns
+    -------
+    Scores
     """
     ks = [k for k in KS if k <= predictions.k]
     inverse = bands = None
