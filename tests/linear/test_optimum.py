@@ -112,8 +112,9 @@ def test_reported_gaps_are_true(data, loss, weighting, tol):
 @EVERY_LOSS
 def test_a_smaller_tolerance_gives_a_smaller_objective(loss):
     X, Y = DATA["synthetic"]
+    seen = np.bincount(Y.indices, minlength=Y.shape[1]) > 0
     objectives = [
-        objective(DiSMEC(loss=loss, tol=tol, prune=0, max_passes=1000).fit(X, Y), X, Y).sum()
+        objective(DiSMEC(loss=loss, tol=tol, prune=0, max_passes=1000).fit(X, Y), X, Y)[seen].sum()
         for tol in (0.3, 0.03, 0.001)
     ]
     assert objectives == sorted(objectives, reverse=True)
