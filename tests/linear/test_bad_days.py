@@ -1,4 +1,4 @@
-"""Data and parameters as they should not be: a defined answer or a clear error, never NaN."""
+"""Degenerate data and bad parameters: a defined answer or a clear error, never NaN."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERY_LOSS = pytest.mark.parametrize("loss", ["squared-hinge", "hinge", "logisti
 
 @dataclass(frozen=True)
 class OneWeight:
-    """A weighting of a caller's own: one factor for one label, 1 for the others."""
+    """A custom weighting: one factor for one label, 1 for the others."""
 
     label: int
     factor: float
@@ -73,7 +73,7 @@ def test_points_without_labels_or_features_and_labels_that_all_points_carry(loss
     of_label_5 = scores.scores[scores.labels == 5]
     seen = dense.any(axis=1) if bias == 0 else np.ones(X.shape[0], bool)
     assert (of_label_5[seen] > (0.5 if loss == "logistic" else 0.0)).mean() > 0.99
-    if bias == 0:  # nothing is known of a point without features
+    if bias == 0:  # nothing is known about a point without features
         empty = model.predict(np.zeros((1, X.shape[1])), k=1)
         assert empty.scores[0, 0] == (0.5 if loss == "logistic" else 0)
 
@@ -139,7 +139,7 @@ def test_sample_weights_that_cannot_be_used_are_refused(weight):
 def test_sample_weights_of_the_wrong_kind_are_refused():
     with pytest.raises(DataError, match=r"shape \(3,\), but there are 400 points"):
         DiSMEC().fit(X, Y, sample_weight=[1, 2, 3])
-    with pytest.raises(DataError, match="one number a point"):
+    with pytest.raises(DataError, match="one number per point"):
         DiSMEC().fit(X, Y, sample_weight=["heavy"] * X.shape[0])
 
 
@@ -253,11 +253,11 @@ def test_float16_weights_take_half_the_space_and_predict_nearly_the_same(tmp_pat
 
 
 def test_weights_beyond_float16_are_not_written(tmp_path):
-    """Float16 ends at 65504: a model that would lose its weights is refused, and can still be saved in full."""
+    """The float16 maximum is 65504: a model with larger weights is not saved, but can still be saved as float32."""
     features = sparse.csr_matrix(np.array([[1e-6, 0], [0, 1e-6]] * 3, np.float32))
     model = DiSMEC(C=1e14, bias=0, weight_dtype="float16").fit(features, [[0], [1]] * 3)
     assert np.abs(model.weights_.data).max() > 65504
-    with pytest.raises(ParameterError, match=r"label 0 .* float16 ends at 65504"):
+    with pytest.raises(ParameterError, match=r"label 0 .* above the float16 maximum 65504; set weight_dtype='float32'"):
         model.save(tmp_path / "m")
     assert not (tmp_path / "m").exists()
     model.set_params(weight_dtype="float32").save(tmp_path / "m")
