@@ -48,7 +48,7 @@ class Problem:
 
     def primal(self, W: np.ndarray) -> np.ndarray:
         """Return the objective per label at W (augmented features, labels), by the definitions in `objectives`."""
-        loss = loss_named(self.loss.replace("_", "-"))
+        loss = loss_named(self.loss)
         each = weighted_loss(loss, self.augmented @ W, self.Y, self.own, np.zeros_like(self.own))
         return 0.5 * (W**2).sum(axis=0) + self.C * self.point_weights @ each
 
@@ -106,7 +106,7 @@ def plain_values(loss, X, point_weights, positive, costs, duals, W, live):
     signs = np.where(positive, 1.0, -1.0)
     cost = np.where(positive, costs[1], costs[0]) * point_weights[:, None]
     margins = signs * (X @ W)
-    primal = cost * loss_named(NAMES[loss].replace("_", "-")).positive(margins)
+    primal = cost * loss_named(NAMES[loss]).positive(margins)
     unsettled = duals / cost > MATTERS if loss == LOGISTIC else np.maximum(duals, 1 - margins) > 0
     sums = np.stack([primal.sum(axis=0), dual_value(NAMES[loss], duals, cost).sum(axis=0)])
     return sums, unsettled[:, live > 0].any(axis=1).astype(np.uint8)
