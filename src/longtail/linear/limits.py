@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from longtail.core.inputs import LARGEST_SQUARED_LENGTH
 from longtail.errors import DataError, TrainingError
 
-_LARGEST_COST, _LARGEST_NORM = 1e20, 1e20
+_LARGEST_COST = 1e20
 
 
 def check_norms(norms: NDArray[np.float32], points: NDArray[np.integer]) -> None:
@@ -23,10 +24,11 @@ def check_norms(norms: NDArray[np.float32], points: NDArray[np.integer]) -> None
     points : (n,) array of int
         Ids of the points that the rows belong to.
     """
-    if norms.size and not norms.max() <= _LARGEST_NORM:  # also when it is not a number
+    if norms.size and not norms.max() <= LARGEST_SQUARED_LENGTH:  # true for NaN as well
         raise DataError(
             f"the features of point {points[int(np.argmax(norms))]} (with the bias) have the squared length "
-            f"{norms.max():g}, more than {_LARGEST_NORM:g}; scale rows to unit length, and use a bias of about 1"
+            f"{norms.max():g}, more than {LARGEST_SQUARED_LENGTH:g}; "
+            "scale rows to unit length, and use a bias of about 1"
         )
 
 
