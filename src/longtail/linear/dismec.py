@@ -15,7 +15,7 @@ from scipy.special import expit
 from longtail.core.estimator import Estimator, Prepared
 from longtail.core.fingerprint import fingerprint
 from longtail.core.parameters import check_at_least_zero, check_choice, check_positive, check_whole
-from longtail.core.predictions import Predictions
+from longtail.core.predictions import PAD_SCORE, Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.threads import thread_count
@@ -27,9 +27,6 @@ from longtail.linear.solver import LOSSES, BlockSolver, SolverOptions, TrainedBl
 from longtail.objectives import resolve_weighting
 
 logger = logging.getLogger(__name__)
-
-# A label without training points is never predicted, as in every other model: it must not outrank labels with evidence.
-UNSEEN_SCORE = np.float32(-np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +178,8 @@ class DiSMEC(Estimator):
         self, solver: BlockSolver, blocks: list[NDArray[np.intp]], run: Run, start: sparse.csr_matrix | None
     ) -> None:
         n_labels = self.n_labels_
-        self.intercept_ = np.full(n_labels, UNSEEN_SCORE)
+        # As in every other model, labels without training points are never predicted: they stay padding.
+        self.intercept_ = np.full(n_labels, PAD_SCORE, np.float32)
         self.gaps_ = np.zeros(n_labels)
         weights: list[sparse.csr_matrix] = []
         duals: list[sparse.csr_matrix | None] = []
