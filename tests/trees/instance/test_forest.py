@@ -24,7 +24,8 @@ def data():
 @pytest.fixture(scope="module")
 def grower(data):
     weights = np.linspace(1, 4, data.train.n_labels)
-    return Grower(data.train.X, data.train.Y, GrowOptions(C=4.0), label_weights=weights, seed=5)
+    options = GrowOptions(max_leaf=10, labels_per_leaf=100, C=4.0, bias=1.0)
+    return Grower(data.train.X, data.train.Y, options, label_weights=weights, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +153,7 @@ def test_products_are_those_of_dense_vectors(n_features):
 
 
 def test_one_tree_with_a_single_leaf(data):
-    options = GrowOptions(max_leaf=1000, labels_per_leaf=3)
+    options = GrowOptions(max_leaf=1000, labels_per_leaf=3, C=2.0, bias=1.0)
     tree = Grower(data.train.X, data.train.Y, options, label_weights=np.ones(40), seed=0).grow(0)
     assert tree.n_nodes == 1
     counts = data.train.label_counts

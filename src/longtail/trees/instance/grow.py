@@ -14,24 +14,24 @@ from longtail.trees.instance.node import leaf, make_buffers, split
 
 @dataclass(frozen=True)
 class GrowOptions:
-    """Parameters of a tree; `FastXML` documents what they mean.
+    """Parameters of a tree; `FastXML` documents what they mean and has the defaults.
 
     Parameters
     ----------
-    max_leaf : int, default 10
+    max_leaf : int
         Nodes with more points are divided.
-    labels_per_leaf : int, default 100
+    labels_per_leaf : int
         Labels that a leaf keeps, at most.
-    C : float, default 2.0
+    C : float
         Cost of the loss of the hyperplanes.
-    bias : float, default 1.0
+    bias : float
         Value of the constant feature; 0 for none.
     """
 
-    max_leaf: int = 10
-    labels_per_leaf: int = 100
-    C: float = 2.0
-    bias: float = 1.0
+    max_leaf: int
+    labels_per_leaf: int
+    C: float
+    bias: float
 
 
 class Grower:
