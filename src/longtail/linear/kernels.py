@@ -15,8 +15,7 @@ Shalev-Shwartz and Zhang (JMLR 2013, section 6.2) for a smooth loss: a <- a + s 
 s = 1 / (1 + c |x|^2 / 4).
 
 Here BLOCK labels take the step for the same point at the same time: one pass over the point's features serves them all.
-The labels of a block are its lanes: columns of W and of the dual variables. A lane that has converged leaves, i.e. it
-is no longer `live` and does not change any more.
+Each label of a block is a lane, a column of W and of the dual variables. A lane that has converged leaves the training.
 """
 
 from __future__ import annotations
@@ -64,17 +63,7 @@ def shuffled(points, state):
 
 @njit(cache=True, nogil=True)
 def shuffle(items, n, state):
-    """Shuffle the first n items in place.
-
-    Parameters
-    ----------
-    items : array
-        What is shuffled.
-    n : int
-        How many of the items.
-    state : (1,) array of uint64
-        Random state, above 0; advanced.
-    """
+    """Shuffle the first n items in place; `state` is an array of one uint64 above 0, which is advanced."""
     random = state[0]
     for j in range(n - 1, 0, -1):
         random ^= random << np.uint64(13)  # xorshift64
@@ -89,33 +78,11 @@ def shuffle(items, n, state):
 def one_pass(order, loss, X, norms, weights, labels, costs, duals, W, live, sums, active):
     """Take one step for every point of `order` and every live lane.
 
-    Parameters
-    ----------
-    order : array of uint32
-        Points to visit, in this order.
-    loss : int
-        SQUARED_HINGE, HINGE or LOGISTIC.
-    X : (indptr, indices, data)
-        Features.
-    norms : (points,) array
-        |x_i|^2.
-    weights : (points,) array
-        Point weights.
-    labels : (indptr, lanes)
-        Lanes that each point is a positive of.
-    costs : (2, BLOCK) array
-        c of a negative and of a positive, for point weight 1.
-    duals : (points, BLOCK) array
-        Dual variables; updated.
-    W : (features, BLOCK) array
-        Weights; updated.
-    live : (BLOCK,) array
-        1 for lanes that still train, 0 for lanes that left.
-    sums : (2, BLOCK) array of float64
-        Primal loss and dual value f(a), each as of the visit of a point, are added to it.
-    active : (points,) array of uint8
-        Set to 1 for visited points with a dual variable above zero in some live lane (logistic: above _MATTERS times
-        c), else 0.
+    X: (indptr, indices, data); norms: |x_i|^2; weights: point weights; labels: (indptr, lanes), the positives.
+    costs: (2, BLOCK), c of a negative and of a positive, for point weight 1.
+    duals: (points, BLOCK); W: (features, BLOCK); live: 1 for lanes that still train, 0 for lanes that left.
+    sums: (2, BLOCK) float64; primal loss and dual value f(a), each as of the visit of a point, are added to it.
+    active: set to 1 for points with a dual variable above 0 (logistic: a/c above _MATTERS) in some live lane, else 0.
     """
     indptr, indices, data = X
     label_ptr, label_lane = labels
@@ -260,13 +227,10 @@ def _flush(part, sums):
 def evaluate(loss, X, weights, labels, costs, duals, W, live, sums, active):
     """Measure the primal loss and the dual value of every lane into `sums`, without moving anything.
 
-    The sums of `one_pass` are only an estimate, because W changes after a point's visit: with few points or rare labels
-    they gave a gap many times smaller than the true one, even below zero. So this measure alone decides when a label
-    leaves.
-
-    The parameters are those of `one_pass`, except for `active`. On entry it may be 0 only for points whose dual
-    variables are zero in all live lanes. On return it is 1 for points that are not settled: some live lane has a dual
-    variable above zero or is on the wrong side of its margin (logistic: as in `one_pass`).
+    The sums of `one_pass` only estimate them, since W changes after a point's visit: with few points or rare labels
+    they gave a gap many times too small, even below zero. So this measure alone decides when a label leaves.
+    active: on entry, 0 only for points whose live dual variables are all zero; on return, 1 for points that are not
+    settled: some live lane has a dual variable above zero or a margin on the wrong side (logistic: as in `one_pass`).
     """
     indptr, indices, data = X
     label_ptr, label_lane = labels
@@ -322,14 +286,12 @@ def sweep(points, positives, loss, X, norms, weights, labels, costs, duals, W, l
 
     A rare label has a handful of positives among thousands of negatives. Visited once per pass, they lag behind what
     the negatives do to w in between. With a large weight (PW) this alone took two to three times as many passes.
-
-    The sums are those of the pass itself, without the returns.
     """
     sums[:] = 0
     order = shuffled(points, state)
     n = order.shape[0]
     returns = min(_RETURNS, n // (_RETURN_SHARE * positives.shape[0] + 1))
-    uncounted = np.zeros((2, BLOCK), np.float64)
+    uncounted = np.zeros((2, BLOCK), np.float64)  # returns would count positives twice
     first = 0
     for part in range(1, returns + 2):
         end = n * part // (returns + 1)
@@ -378,29 +340,11 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
 
     A round makes passes over the unsettled points only (settled points have no dual variable above zero and are on the
     right side of every margin), then evaluates all points, which measures the gaps and finds points that are no longer
-    settled. A label whose gap is small enough leaves: its lane does not change any more and keeps no points active. The
-    first two rounds begin with a pass over all points and are not evaluated in between: too much changes for that to
-    pay. With the logistic loss no point is ever settled, so every round passes over all points.
-
-    Parameters
-    ----------
-    loss, X, norms, weights, labels, costs, live
-        As in `one_pass`.
-    duals, W
-        As in `one_pass`. They must belong together: both zero, or a warm start, which is evaluated first.
-    tolerance : float
-        Relative duality gap at which a label leaves.
-    max_passes : int
-        Passes over all points at most, evaluations included.
-    seed : int
-        Seed of the random order.
-    gaps : (BLOCK,) array of float64
-        Set to each label's gap when it left, or to its last one.
-
-    Returns
-    -------
-    (int, int)
-        Passes over all points, evaluations included, and passes over unsettled points.
+    settled. A label whose gap is small enough leaves: its lane no longer changes and keeps no points active. The first
+    two rounds begin with a pass over all points, without evaluation in between: too much changes for it to pay. With
+    the logistic loss no point is ever settled, so every round passes over all points. `duals` and `W` must belong
+    together (both zero, or a warm start, which is evaluated first). `gaps` gets each label's gap when it left, or its
+    last one. Returns the number of passes over all points (evaluations included) and over unsettled points.
     """
     n = norms.shape[0]
     everyone = np.arange(n).astype(np.uint32)
