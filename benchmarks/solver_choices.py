@@ -151,7 +151,7 @@ def measure(variant: str, folder: Path, n_labels: int, weighting: str | None) ->
     change, make_blocks = VARIANTS[variant]
     change()
     from longtail.linear.dismec import DiSMEC
-    from longtail.linear.solver import BlockSolver, SolverOptions
+    from longtail.linear.solver import BlockSolver
     from longtail.objectives import resolve_weighting
 
     train = read_dataset(folder / "train")
@@ -159,9 +159,8 @@ def measure(variant: str, folder: Path, n_labels: int, weighting: str | None) ->
     blocks = make_blocks(train.X, train.Y)
     n_chosen = max(1, round(n_labels / simd.BLOCK))
     chosen = [blocks[int((j + 0.5) * len(blocks) / n_chosen)] for j in range(n_chosen)]
-    BlockSolver(train.X[:100], train.Y[:100], SolverOptions()).train(chosen[-1])  # compiles
-    usual = DiSMEC()
-    options = SolverOptions(bias=usual.bias, tol=usual.tol, max_passes=1000)
+    BlockSolver(train.X[:100], train.Y[:100], DiSMEC().solver_options()).train(chosen[-1])  # compiles
+    options = DiSMEC(max_passes=1000).solver_options()
     block_solver = BlockSolver(train.X, train.Y, options, positive_weights=own)
     with Meter() as meter:
         for labels in chosen:

@@ -1,4 +1,4 @@
-"""Data and parameters as they should not be: a defined answer or a clear error, never NaN."""
+"""Degenerate data and bad parameters: a defined answer or a clear error, never NaN."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERY_LOSS = pytest.mark.parametrize("loss", ["squared-hinge", "hinge", "logisti
 
 @dataclass(frozen=True)
 class OneWeight:
-    """A weighting of a caller's own: one factor for one label, 1 for the others."""
+    """A custom weighting: one factor for one label, 1 for the others."""
 
     label: int
     factor: float
@@ -33,32 +33,30 @@ class OneWeight:
 
 
 def assert_usable(model, features):
-    """Finite everywhere; every point gets every label that has points, best first."""
+    """Check that all numbers are finite, and that each point gets exactly the labels with training points."""
+    seen = np.flatnonzero(model.label_counts_)
     assert np.isfinite(model.weights_.data).all()
-    np.testing.assert_array_equal(np.isfinite(model.intercept_), model.label_counts_ > 0)
+    assert np.isfinite(model.intercept_[seen]).all()
     assert np.isfinite(model.gaps_).all()
     best = model.predict(features, k=model.n_labels_)
-    with_points = np.flatnonzero(model.label_counts_)
-    assert np.isfinite(best.scores[:, : with_points.size]).all()
+    assert np.isfinite(best.scores[:, : seen.size]).all()
     for labels in best.labels:
-        np.testing.assert_array_equal(np.sort(labels[: with_points.size]), with_points)
+        np.testing.assert_array_equal(np.sort(labels[: seen.size]), seen)
+    assert (best.labels[:, seen.size :] == -1).all()
 
 
 # --- data -------------------------------------------------------------------------------------------------------------
 
 
 @EVERY_LOSS
-def test_labels_without_points_are_padding(loss):
+def test_labels_without_points_are_never_predicted(loss):
     labels = Y.tolil()
     labels[:, [3, 40]] = 0
     model = DiSMEC(loss=loss).fit(X, labels.tocsr())
-    assert_usable(model, X)
-    best = model.predict(X, k=model.n_labels_)
-    n_without = int((model.label_counts_ == 0).sum())
-    assert n_without >= 2
-    assert not np.isin(best.labels, np.flatnonzero(model.label_counts_ == 0)).any()
-    assert ((best.labels == -1).sum(axis=1) == n_without).all()
-    assert np.isneginf(best.scores[best.labels == -1]).all()
+    assert (model.label_counts_[[3, 40]] == 0).all()
+    assert np.isneginf(model.intercept_[model.label_counts_ == 0]).all()
+    for n_points in (1, X.shape[0]):  # both ways to score
+        assert_usable(model, X[:n_points])
 
 
 @EVERY_LOSS
@@ -75,7 +73,7 @@ def test_points_without_labels_or_features_and_labels_that_all_points_carry(loss
     of_label_5 = scores.scores[scores.labels == 5]
     seen = dense.any(axis=1) if bias == 0 else np.ones(X.shape[0], bool)
     assert (of_label_5[seen] > (0.5 if loss == "logistic" else 0.0)).mean() > 0.99
-    if bias == 0:  # nothing is known of a point without features
+    if bias == 0:  # nothing is known about a point without features
         empty = model.predict(np.zeros((1, X.shape[1])), k=1)
         assert empty.scores[0, 0] == (0.5 if loss == "logistic" else 0)
 
@@ -141,7 +139,7 @@ def test_sample_weights_that_cannot_be_used_are_refused(weight):
 def test_sample_weights_of_the_wrong_kind_are_refused():
     with pytest.raises(DataError, match=r"shape \(3,\), but there are 400 points"):
         DiSMEC().fit(X, Y, sample_weight=[1, 2, 3])
-    with pytest.raises(DataError, match="one number a point"):
+    with pytest.raises(DataError, match="one number per point"):
         DiSMEC().fit(X, Y, sample_weight=["heavy"] * X.shape[0])
 
 
@@ -255,11 +253,11 @@ def test_float16_weights_take_half_the_space_and_predict_nearly_the_same(tmp_pat
 
 
 def test_weights_beyond_float16_are_not_written(tmp_path):
-    """Float16 ends at 65504: a model that would lose its weights is refused, and can still be saved in full."""
+    """The float16 maximum is 65504: a model with larger weights is not saved, but can still be saved as float32."""
     features = sparse.csr_matrix(np.array([[1e-6, 0], [0, 1e-6]] * 3, np.float32))
     model = DiSMEC(C=1e14, bias=0, weight_dtype="float16").fit(features, [[0], [1]] * 3)
     assert np.abs(model.weights_.data).max() > 65504
-    with pytest.raises(ParameterError, match=r"label 0 .* float16 ends at 65504"):
+    with pytest.raises(ParameterError, match=r"label 0 .* above the float16 maximum 65504; set weight_dtype='float32'"):
         model.save(tmp_path / "m")
     assert not (tmp_path / "m").exists()
     model.set_params(weight_dtype="float32").save(tmp_path / "m")

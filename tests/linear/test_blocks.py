@@ -1,4 +1,4 @@
-"""Which labels train together: each once, frequent ones first, similar ones side by side."""
+"""Blocks of labels: each label once, frequent labels first, similar labels together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must not change the model, or must change it in a known way."""
+"""Changes that must leave the model the same, or change it in a known way."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_another_seed_takes_another_way_to_the_same_objective():
 
 
 class Interrupted(Silent):
-    """Progress that is interrupted, as by Ctrl-C, once this many blocks are done."""
+    """Progress that raises KeyboardInterrupt, as Ctrl-C does, once this many blocks are done."""
 
     def __init__(self, blocks: int) -> None:
         self.left = blocks
@@ -122,7 +122,7 @@ class Interrupted(Silent):
 
 
 def interrupted_fit(folder: Path, blocks: int, **parameters) -> list[Path]:
-    """The part files that a training leaves which was interrupted after some blocks."""
+    """Interrupt a training after some blocks, and return the files of its finished parts."""
     with pytest.raises(KeyboardInterrupt):
         DiSMEC(n_jobs=1, **parameters).fit(X, Y, run=Run(Interrupted(blocks), Checkpoint(folder, resume=False)))
     return sorted(folder.glob("*.safetensors"))
@@ -147,7 +147,7 @@ def test_a_resumed_training_gives_the_same_model_bit_for_bit(tmp_path, keep, war
 
 
 def test_parts_of_other_blocks_are_trained_again(tmp_path):
-    """A part tells its labels: where another machine cut the blocks differently, no weights land at wrong labels."""
+    """A part records its labels: if another machine cut the blocks differently, no label gets another one's weights."""
     first, second = interrupted_fit(tmp_path / "m.partial", 2)
     swapped = first.read_bytes(), second.read_bytes()
     second.write_bytes(swapped[0])
@@ -179,7 +179,7 @@ def test_parts_of_another_training_are_refused(tmp_path, change):
 
 
 def test_parts_of_a_cold_training_are_refused_by_a_warm_one(tmp_path):
-    """Blocks that started from other dual variables end elsewhere: the resumed model would be neither."""
+    """Blocks that start from other dual variables end elsewhere: the resumed model would mix the two."""
     parameters = {"warm_start": True}
     interrupted_fit(tmp_path / "m.partial", 1, **parameters)
     warm = DiSMEC(**parameters).fit(X, Y)
@@ -191,7 +191,7 @@ def test_parts_of_a_cold_training_are_refused_by_a_warm_one(tmp_path):
 
 
 @EVERY_LOSS
-def test_a_warm_start_on_the_same_problem_needs_one_look(loss):
+def test_a_warm_start_on_the_same_problem_needs_one_evaluation(loss):
     solver = BlockSolver(X, Y, DiSMEC(loss=loss, bias=1.0, tol=0.01, warm_start=True, prune=0).solver_options())
     labels = BLOCKS[0]
     cold = solver.train(labels)
@@ -233,6 +233,6 @@ def test_a_warm_start_from_another_loss_weighting_or_data_reaches_the_right_obje
         np.testing.assert_allclose(objective(model, X, Y), objective(cold, X, Y), rtol=2e-4)
 
 
-def test_a_warm_start_on_data_of_another_size_begins_anew():
+def test_a_warm_start_on_data_of_another_size_starts_from_zero():
     model = DiSMEC(warm_start=True).fit(X[:300], Y[:300])
     assert_same_model(model.fit(X, Y), DiSMEC().fit(X, Y))

@@ -1,4 +1,4 @@
-"""Every kernel of the solver beside its plain twin."""
+"""Every kernel of the solver against its plain twin."""
 
 from __future__ import annotations
 
@@ -253,8 +253,8 @@ def test_squared_norms_equal_numpy():
 
 @pytest.mark.parametrize(("n_positives", "returns"), [(1, 4), (12, 1), (60, 0)])
 def test_a_sweep_visits_everyone_once_and_comes_back_to_few_positives(n_positives, returns):
-    """The dual value of a hinge whose cost is tiny grows by that cost at the first visit alone; what is counted
-    apart from the returns are the visits of the sweep, n of them; the returns are seen in the random state."""
+    """With a tiny cost, only the first visit of a point raises its dual variable, up to that cost. The sums count the
+    n visits of the sweep itself; the random state shows the returns."""
     block = Block(8)
     positives = np.arange(n_positives, dtype=np.uint32)
     everyone = np.arange(60, dtype=np.uint32)

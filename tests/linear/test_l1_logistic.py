@@ -1,4 +1,4 @@
-"""The L1-regularised logistic regression: optimality conditions, which for a convex problem are all there is."""
+"""The L1-regularised logistic regression: optimality conditions, which suffice for a convex problem."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_minimum_is_found(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_loose_limits_give_a_good_solution(seed):
-    """What the trees ask for: the objective is close to the least one."""
+    """With the limits that the trees use, the objective is close to the minimum."""
     X, y, costs = problem(seed)
     least = objective(X, y, costs, solve(X, y, costs))
     found = objective(X, y, costs, solve(X, y, costs, 0.01, 10, 10))

@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 from linear.twins import Problem, bibtex, objective, synthetic, weights_of
 from longtail import DiSMEC
 
-# Real data are read where they are; the made-up set is always there.
+# The real dataset is used if it is on this machine, the synthetic one always.
 DATA = {"synthetic": synthetic()} | ({"bibtex": found} if (found := bibtex()) else {})
 EVERY_DATA = pytest.mark.parametrize("data", DATA)
 EVERY_LOSS = pytest.mark.parametrize("loss", ["squared-hinge", "hinge", "logistic"])
@@ -21,7 +21,7 @@ EVERY_LOSS = pytest.mark.parametrize("loss", ["squared-hinge", "hinge", "logisti
 
 @dataclass(frozen=True)
 class Factors:
-    """A weighting that gives every label's positives the same factors, cycling over the labels."""
+    """A weighting that cycles through some factors over the labels."""
 
     factors: list = field(default_factory=lambda: [0.5, 3.0, 10.0])
     bounded = True
@@ -33,7 +33,7 @@ class Factors:
 
 
 def some_labels(Y, n=6):
-    """A frequent, some middling and a rare label: columns of Y, all with points."""
+    """Return columns of Y from the most frequent label to the rarest one that has points."""
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
     order = np.argsort(-counts, kind="stable")
     order = order[counts[order] > 0]
@@ -41,7 +41,7 @@ def some_labels(Y, n=6):
 
 
 def reference(loss, C, bias, X, y, own, sample_weight):
-    """The minimum of one label by LIBLINEAR (hinges) or by Newton's method (logistic), over augmented features."""
+    """Return one label's minimum by LIBLINEAR (hinges) or Newton's method (logistic), over augmented features."""
     augmented = sparse.csr_matrix(sparse.hstack([X, np.full((X.shape[0], 1), bias)]) if bias else X, dtype=np.float64)
     weights = np.where(y > 0, own, 1.0) * sample_weight
     if loss == "logistic":
@@ -96,7 +96,7 @@ def test_linear_svc_with_its_own_intercept_and_class_weights_gives_the_same_weig
 @EVERY_LOSS
 @pytest.mark.parametrize(("weighting", "tol"), [(None, 0.01), ("pw", 0.01), ("pw", 1e-3)])
 def test_reported_gaps_are_true(data, loss, weighting, tol):
-    """Primal and dual in float64 from what the model kept: the true relative gap is below the one asked for."""
+    """The true relative gap, from weights and dual variables in float64, is below the tolerance."""
     X, Y = DATA[data]
     Y = some_labels(Y, 40)
     model = DiSMEC(weighting=weighting, loss=loss, tol=tol, prune=0, warm_start=True, max_passes=1000).fit(X, Y)
@@ -112,8 +112,9 @@ def test_reported_gaps_are_true(data, loss, weighting, tol):
 @EVERY_LOSS
 def test_a_smaller_tolerance_gives_a_smaller_objective(loss):
     X, Y = DATA["synthetic"]
+    seen = np.bincount(Y.indices, minlength=Y.shape[1]) > 0
     objectives = [
-        objective(DiSMEC(loss=loss, tol=tol, prune=0, max_passes=1000).fit(X, Y), X, Y).sum()
+        objective(DiSMEC(loss=loss, tol=tol, prune=0, max_passes=1000).fit(X, Y), X, Y)[seen].sum()
         for tol in (0.3, 0.03, 0.001)
     ]
     assert objectives == sorted(objectives, reverse=True)

@@ -1,4 +1,4 @@
-"""Prediction is exact: what scoring every label densely would give, ties by the lower id."""
+"""Prediction is exact: the same as scoring every label densely, ties to the lower id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LABELS = [1, 5, BLOCK, BLOCK + 1, 8 * BLOCK, 8 * BLOCK + 3, 20 * BLOCK]
 
 
 def whole_numbers(n_points, n_labels, n_features=30, seed=0):
-    """Small whole numbers: every sum is exact in float32 in any order, and ties abound."""
+    """Return small whole numbers: every sum is exact in float32 in any order, and there are many ties."""
     rng = np.random.default_rng(seed)
     features = rng.integers(-2, 3, (n_points, n_features)) * (rng.random((n_points, n_features)) < 0.3)
     weights = rng.integers(-3, 4, (n_features, n_labels)) * (rng.random((n_features, n_labels)) < 0.3)
@@ -71,7 +71,7 @@ def test_a_fitted_model_ranks_as_its_dense_scores(model):
 
 
 def test_single_points_and_batches_agree(model):
-    """The two ways add up in another order: scores agree to rounding, labels wherever scores are apart."""
+    """The two ways add in different orders: scores agree up to rounding, labels wherever scores are not close."""
     model, X = model
     together = model.predict(X, k=5)
     for i in range(0, X.shape[0], 29):

@@ -1,4 +1,4 @@
-"""Slow plain twins of the linear room's kernels, in float64, and the objective that its models must minimise."""
+"""Slow plain twins of the linear kernels, in float64, and the objective that the models must minimise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MATTERS = 0.02  # logistic: the share of its cost above which a dual variable ke
 
 @dataclass(frozen=True)
 class Problem:
-    """Points and labels of a training problem, with the weights of the labels' positives and of the points."""
+    """Points and labels of a training problem, with the weights of positives (per label) and of points."""
 
     X: sparse.csr_matrix
     Y: sparse.csr_matrix
@@ -42,18 +42,18 @@ class Problem:
 
     @property
     def augmented(self) -> sparse.csr_matrix:
-        """X with the bias as a last feature."""
+        """X with the bias as the last feature."""
         constant = sparse.csr_matrix(np.full((self.X.shape[0], 1), self.bias))
         return sparse.csr_matrix(sparse.hstack([self.X, constant])) if self.bias else self.X
 
     def primal(self, W: np.ndarray) -> np.ndarray:
-        """The objective of each label at W (augmented features, labels), by the definitions of `objectives`."""
-        loss = loss_named(self.loss.replace("_", "-"))
+        """Return the objective per label at W (augmented features, labels), by the definitions in `objectives`."""
+        loss = loss_named(self.loss)
         each = weighted_loss(loss, self.augmented @ W, self.Y, self.own, np.zeros_like(self.own))
         return 0.5 * (W**2).sum(axis=0) + self.C * self.point_weights @ each
 
     def dual(self, duals: np.ndarray) -> np.ndarray:
-        """The dual objective of each label at `duals` (points, labels)."""
+        """Return the dual objective per label at `duals` (points, labels)."""
         signs = np.where(self.Y.toarray() > 0, 1.0, -1.0)
         costs = self.C * np.where(signs > 0, self.own, 1.0) * self.point_weights[:, None]
         W = self.augmented.T @ (duals * signs)
@@ -61,7 +61,7 @@ class Problem:
 
 
 def dual_value(loss: str, a: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """f(a) of one dual variable, infeasible ones refused."""
+    """Return f(a) per dual variable; all must be feasible."""
     assert (a >= 0).all()
     if loss == "squared-hinge":
         return a - a**2 / (4 * c)
@@ -72,7 +72,7 @@ def dual_value(loss: str, a: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def weights_of(model: DiSMEC) -> np.ndarray:
-    """A model's weights (augmented features, labels) in float64."""
+    """Return a model's weights (augmented features, labels) in float64."""
     W = model.weights_.toarray().astype(np.float64)
     # A label without points has no problem to solve; what all negatives converge to stands in for it.
     intercepts = np.where(model.label_counts_ > 0, model.intercept_, -1)
@@ -84,7 +84,7 @@ def objective(model: DiSMEC, X, Y, sample_weight=None) -> np.ndarray:
 
 
 def plain_pass(order, loss, X, point_weights, positive, costs, duals, W, live):
-    """`kernels.one_pass`, one point and one label at a time; changes `duals` and `W`, returns sums and active."""
+    """Do what `kernels.one_pass` does, one point and one label at a time; return sums and active."""
     sums, active = np.zeros((2, BLOCK)), np.zeros(X.shape[0], np.uint8)
     for i in order:
         active[i] = 0
@@ -104,11 +104,11 @@ def plain_pass(order, loss, X, point_weights, positive, costs, duals, W, live):
 
 
 def plain_values(loss, X, point_weights, positive, costs, duals, W, live):
-    """`kernels.evaluate`: primal loss and dual value of each label at (duals, W), and the points not settled."""
+    """Do what `kernels.evaluate` does: return primal loss and dual value per label, and the unsettled points."""
     signs = np.where(positive, 1.0, -1.0)
     cost = np.where(positive, costs[1], costs[0]) * point_weights[:, None]
     margins = signs * (X @ W)
-    primal = cost * loss_named(NAMES[loss].replace("_", "-")).positive(margins)
+    primal = cost * loss_named(NAMES[loss]).positive(margins)
     unsettled = duals / cost > MATTERS if loss == LOGISTIC else np.maximum(duals, 1 - margins) > 0
     sums = np.stack([primal.sum(axis=0), dual_value(NAMES[loss], duals, cost).sum(axis=0)])
     return sums, unsettled[:, live > 0].any(axis=1).astype(np.uint8)
@@ -136,13 +136,13 @@ NAMES = {SQUARED_HINGE: "squared-hinge", HINGE: "hinge", LOGISTIC: "logistic"}
 
 
 def synthetic(n_points=400, n_features=300, n_labels=70, seed=0):
-    """Unit-norm features and long-tailed labels; some labels have no points, some points no labels."""
+    """Return unit-length rows with long-tailed labels; some labels have no points, some points no labels."""
     train = make_longtail(n_points, n_features, n_labels, n_test_points=10, random_state=seed).train
     return train.X, train.Y
 
 
 def bibtex():
-    """The training set of bibtex, where it is on this machine, else None."""
+    """Return the training set of bibtex if it is on this machine, else None."""
     file = find_data_root(None, Path(__file__)) / "bibtex" / "train.txt.xz"
     if not file.is_file():
         return None

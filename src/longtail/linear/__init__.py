@@ -1,1 +1,1 @@
-"""One-vs-rest linear models: the label-blocked solver, its SIMD primitives, and DiSMEC on top."""
+"""One-vs-rest linear models: the label-blocked solver, its SIMD primitives, and DiSMEC built on them."""

@@ -1,9 +1,10 @@
-"""Which labels train together.
+"""Choose which labels train together in a block.
 
-A pass over the unsettled points of a block visits every point that is unsettled for some label of it, so labels whose
-points look alike belong together: their unsettled points are largely the same ones. And labels of like frequency belong
-together, because a frequent label has many unsettled points, which its neighbours would have to visit as well. So:
-labels by falling frequency, cut into strata, and within a stratum similar labels side by side.
+A pass over the unsettled points of a block visits every point that is unsettled for at least one of its labels. Labels
+with similar points therefore belong in one block: they share most of their unsettled points. Labels of similar
+frequency belong together too: a frequent label has many unsettled points, and every other label of its block would
+have to visit them. So labels are sorted by falling frequency and cut into strata, and each stratum is cut into blocks
+of similar labels.
 """
 
 from __future__ import annotations
@@ -21,7 +22,22 @@ _ROUNDS = 8  # of the balanced 2-means
 
 
 def label_blocks(X: sparse.csr_matrix, Y: sparse.csr_matrix, *, seed: int = 0) -> list[NDArray[np.intp]]:
-    """All labels that have points, as blocks of at most BLOCK; the blocks that take longest (frequent labels) first."""
+    """Cut all labels that have points into blocks of at most BLOCK labels.
+
+    Parameters
+    ----------
+    X : (n, D) csr_matrix of float32
+        Features.
+    Y : (n, L) csr_matrix
+        Label indicator.
+    seed : int, default 0
+        Seed of the random projection and of the clustering.
+
+    Returns
+    -------
+    list of arrays of label ids
+        The blocks that take longest to train (frequent labels) come first.
+    """
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
     order = np.argsort(-counts, kind="stable")
     order = order[counts[order] > 0]
@@ -34,7 +50,7 @@ def label_blocks(X: sparse.csr_matrix, Y: sparse.csr_matrix, *, seed: int = 0) -
 
 
 def label_vectors(X: sparse.csr_matrix, Y: sparse.csr_matrix, rng: np.random.Generator) -> NDArray[np.float32]:
-    """The mean of each label's points, less the mean of all, in a random projection; unit length."""
+    """Return the mean of each label's points minus the mean of all points, randomly projected, at unit length."""
     projection = rng.standard_normal((X.shape[1], _DIMENSIONS), dtype=np.float32)
     total = np.zeros(_DIMENSIONS, np.float64)
     vectors = np.zeros((Y.shape[1], _DIMENSIONS), np.float32)
@@ -50,7 +66,7 @@ def label_vectors(X: sparse.csr_matrix, Y: sparse.csr_matrix, rng: np.random.Gen
 
 
 def _halved(labels: NDArray[np.intp], vectors: NDArray[np.float32], rng: np.random.Generator) -> list[NDArray[np.intp]]:
-    """Halve by balanced spherical 2-means until a part fits a block; all blocks but one of a stratum are full."""
+    """Halve by balanced spherical 2-means until a half fits into a block; all blocks of a stratum but one are full."""
     if labels.size <= BLOCK:
         return [labels]
     own = vectors[labels]

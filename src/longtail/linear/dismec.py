@@ -1,4 +1,4 @@
-"""DiSMEC: one linear classifier a label, with the propensity weightings of Qaraei et al."""
+"""DiSMEC: one linear classifier per label, with the propensity weightings of Qaraei et al."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scipy.special import expit
 from longtail.core.estimator import Estimator, Prepared
 from longtail.core.fingerprint import fingerprint
 from longtail.core.parameters import check_at_least_zero, check_choice, check_positive, check_whole
-from longtail.core.predictions import Predictions
+from longtail.core.predictions import PAD_SCORE, Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.threads import thread_count
@@ -28,13 +28,10 @@ from longtail.objectives import resolve_weighting
 
 logger = logging.getLogger(__name__)
 
-# A label without training points is never predicted, as in every other model, so that it cannot outrank evidence.
-UNSEEN_SCORE = np.float32(-np.inf)
-
 
 @dataclass(frozen=True, eq=False)
 class PointsWithWeights(Prepared):
-    """The training points, their weights, and the dual variables that the solver starts from."""
+    """Training points, their weights, and the dual variables that the solver starts from."""
 
     weights: NDArray[np.float32] | None
     duals: sparse.csr_matrix | None
@@ -47,24 +44,56 @@ class PointsWithWeights(Prepared):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DiSMEC(Estimator):
-    """One-vs-rest linear classifiers (Babbar and Schoelkopf 2017), each the minimum of
+    """One linear classifier per label, trained one-vs-rest (Babbar and Schoelkopf 2017).
+
+    Scores are margins w.x + b. With the logistic loss they are probabilities, of the weighted problem: with a weighting
+    they are meant for ranking only.
+
+    Parameters
+    ----------
+    weighting : None, str or object, default None
+        Weight W_l of a label's positives: None (all 1), "pw", "pw-cb" or an object of `longtail.objectives`.
+    C : float, default 1.0
+        Cost of the loss, in LIBLINEAR's scaling.
+    loss : {"squared-hinge", "hinge", "logistic"}, default "squared-hinge"
+        Loss function.
+    bias : float, default 0.5
+        Value of the constant feature; 0 for none.
+    tol : float, default 0.03
+        Relative duality gap at which the training of a label ends.
+    max_passes : int, default 100
+        Passes over all points at most.
+    prune : float, default 0.01
+        Weights below this absolute value are dropped.
+    weight_dtype : {"float32", "float16"}, default "float32"
+        How weights are saved. "float16" halves the file; loaded weights are float32 again.
+    warm_start : bool, default False
+        Keep the dual variables, and start the next `fit` on the same points from them (e.g. along a path of C).
+    n_jobs : int, default -1
+        Number of threads, -1 for all cores. The model does not depend on it.
+    random_state : int, default 0
+        Seed of the order in which points are visited and of the label blocks.
+
+    Attributes
+    ----------
+    weights_ : (D, L) csr_matrix of float32
+        Weights by feature.
+    intercept_ : (L,) array of float32
+        Intercepts; -inf for labels without training points.
+    gaps_ : (L,) array of float64
+        Relative duality gap that each label reached.
+
+    Notes
+    -----
+    The weights of label l minimise
 
         |w|^2 / 2 + C * W_l * sum_{positives} loss(w.x) + C * sum_{negatives} loss(-w.x)
 
-    with the weight W_l of `weighting` (Qaraei et al. 2021, eqs. 16, 21, 22). C is in LIBLINEAR's scaling (|w|^2 / 2);
-    the papers write |w|^2, so their C = 1 is C = 0.5 here.
-
-    weighting: None, "pw", "pw-cb" or an object of `longtail.objectives`.
-    loss: "squared-hinge", "hinge" or "logistic". Scores are margins w.x + b; with "logistic" they are probabilities
-        (of the weighted problem: with a weighting they are meant for ranking).
-    bias: value of the constant feature (0 for none). tol: relative duality gap at which a label's training ends.
-    prune: weights below this absolute value are dropped. weight_dtype: how weights are saved, "float32" or "float16"
-        (half the file; weights are float32 again when loaded).
-    warm_start: keep the dual variables and start the next `fit` on the same points from them (e.g. along a path of C).
-    n_jobs: threads, -1 for all cores; the model does not depend on it.
+    with W_l from Qaraei et al. 2021, eqs. 16, 21, 22. The papers write |w|^2 where LIBLINEAR has |w|^2 / 2, so their
+    C = 1 is C = 0.5 here. `linear/kernels.py` describes the solver.
     """
 
-    # What a user can do about labels that are not at `tol` when the passes are used up; said in the log.
+    # What the log advises when labels have not reached `tol` after `max_passes`.
     remedy = "raise max_passes or tol"
 
     weighting: Any = None
@@ -88,7 +117,25 @@ class DiSMEC(Estimator):
         label_names: Sequence[str] | None = None,
         run: Run | None = None,
     ) -> Self:
-        """Train; `sample_weight` scales the loss per point (2 is the same as the point twice)."""
+        """Train on points and their observed labels.
+
+        Parameters
+        ----------
+        X : sparse matrix or array
+            CSR or dense features.
+        Y : sparse matrix, array or list of lists
+            A 0/1 matrix, or one list of label ids per point.
+        sample_weight : array_like, optional
+            Factor of the loss per point, above 0; a point of weight 2 counts as the same point twice.
+        label_names : sequence of str, optional
+            Distinct names, kept with the model and written to its directory.
+        run : Run, optional
+            Where to show progress and where to keep finished blocks.
+
+        Returns
+        -------
+        self
+        """
         return super().fit(X, Y, label_names=label_names, run=run, sample_weight=sample_weight)
 
     def check_parameters(self) -> None:
@@ -106,7 +153,7 @@ class DiSMEC(Estimator):
             raise ParameterError(f"DiSMEC cannot train with weighting={self.weighting!r}: {weighting.why_unbounded}")
 
     def solver_options(self) -> SolverOptions:
-        """Return what the solver is told of these parameters."""
+        """Return these parameters as options of the solver."""
         return SolverOptions(
             self.loss, self.C, self.bias, self.tol, self.max_passes, self.prune, keep_duals=self.warm_start
         )
@@ -131,7 +178,8 @@ class DiSMEC(Estimator):
         self, solver: BlockSolver, blocks: list[NDArray[np.intp]], run: Run, start: sparse.csr_matrix | None
     ) -> None:
         n_labels = self.n_labels_
-        self.intercept_ = np.full(n_labels, UNSEEN_SCORE)
+        # As in every other model, labels without training points are never predicted: they stay padding.
+        self.intercept_ = np.full(n_labels, PAD_SCORE, np.float32)
         self.gaps_ = np.zeros(n_labels)
         weights: list[sparse.csr_matrix] = []
         duals: list[sparse.csr_matrix | None] = []
@@ -154,7 +202,7 @@ class DiSMEC(Estimator):
             self._duals = _in_label_order(duals, blocks, n_labels, solver.n_points)
 
     def _kept_duals(self, n_points: int, n_labels: int) -> sparse.csr_matrix | None:
-        """Return the dual variables of the fit before, where they are wanted and fit these points."""
+        """Return the dual variables of the previous fit, if a warm start is wanted and their shape fits the data."""
         kept = getattr(self, "_duals", None) if self.warm_start else None
         return kept if kept is not None and kept.shape == (n_labels, n_points) else None
 
@@ -169,7 +217,7 @@ class DiSMEC(Estimator):
         state.put_csr("weights", self.weights_)
         if self.weight_dtype == "float16":
             state.arrays["weights.data"] = self._half_precision()
-            if self.n_labels_ <= 2**16:  # label ids in two bytes as well: half the file
+            if self.n_labels_ <= 2**16:  # label ids take two bytes as well: half the file
                 state.arrays["weights.indices"] = self.weights_.indices.astype(np.uint16)
         return state
 
@@ -179,14 +227,15 @@ class DiSMEC(Estimator):
         if beyond.size:
             label, weight = self.weights_.indices[beyond[0]], self.weights_.data[beyond[0]]
             raise ParameterError(
-                f"a weight of label {label} is {weight:g}, but float16 ends at {largest:g}; set weight_dtype='float32'"
+                f"a weight of label {label} is {weight:g}, above the float16 maximum {largest:g}; "
+                "set weight_dtype='float32'"
             )
         return np.asarray(self.weights_.data, np.float16)
 
     def _set_state(self, state: State) -> None:
         self.intercept_, self.gaps_ = state.arrays["intercept"], state.arrays["gaps"]
         data, indices = (state.arrays[f"weights.{part}"] for part in ("data", "indices"))
-        wide = {  # as they are (mapped), unless they were saved in half precision, which SciPy does not know
+        wide = {  # kept as they are (mapped), unless saved in half precision, which SciPy does not support
             "weights.data": data.astype(np.float32, copy=False),
             "weights.indices": indices.astype(np.int32, copy=False) if indices.dtype == np.uint16 else indices,
         }
@@ -197,9 +246,9 @@ class DiSMEC(Estimator):
 def _in_label_order(
     parts: list[sparse.csr_matrix], order: list[NDArray[np.intp]], n_labels: int, width: int
 ) -> sparse.csr_matrix:
-    """Rows trained block by block, put at their labels' places; labels that were not trained get empty rows.
+    """Join rows trained block by block into label order; labels that were not trained get empty rows.
 
-    Empties `parts` on the way, so that little is held twice.
+    Empties `parts` on the way, so that little is in memory twice.
     """
     indptr = np.zeros(n_labels + 1, np.int64)
     for labels, part in zip(order, parts, strict=True):
@@ -217,5 +266,5 @@ def _in_label_order(
 def _by_feature(
     parts: list[sparse.csr_matrix], order: list[NDArray[np.intp]], n_labels: int, n_features: int
 ) -> sparse.csr_matrix:
-    """The weights of all labels as (features, labels): the layout that prediction reads. Empties `parts`."""
+    """Return the weights of all labels as (features, labels), the layout that prediction reads; empties `parts`."""
     return _in_label_order(parts, order, n_labels, n_features).T.tocsr()

@@ -1,4 +1,4 @@
-"""The label-blocked dual coordinate descent, as kernels.
+"""Kernels of the label-blocked dual coordinate descent.
 
 For each label b, with y = +1 or -1 and the weight c = C * (label weight, if positive) * (point weight):
 
@@ -14,7 +14,8 @@ d = 1 / (2 c) or 0, u = infinity or c (Hsieh et al., ICML 2008). For the logisti
 Shalev-Shwartz and Zhang (JMLR 2013, section 6.2) for a smooth loss: a <- a + s (c sigma(-m) - a) with
 s = 1 / (1 + c |x|^2 / 4).
 
-Here BLOCK labels take the step for the same point at the same time: one pass over the point's features serves all.
+Here BLOCK labels take the step for the same point at the same time: one pass over the point's features serves them all.
+Each label of a block is a lane, a column of W and of the dual variables. A lane that has converged leaves the training.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ SQUARED_HINGE, HINGE, LOGISTIC = 0, 1, 2
 
 _ZERO, _ONE, _HALF, _QUARTER = np.float32(0), np.float32(1), np.float32(0.5), np.float32(0.25)
 _TINY, _EPS = np.float32(1e-30), np.float32(6e-8)
-_MATTERS = np.float32(0.02)  # logistic: a point joins the inner passes when a/c is above this for some label
-_FULL_ROUNDS = 2  # rounds that begin with a pass over all points, before the first look at the gap
-_INNER_PASSES = 8  # passes over the unsettled points in a round, at most ...
-_INNER_SHARE = 4 / 3  # ... or until their own gap is this multiple of the tolerance (a look at all is cheap),
-_EARLY_GAP = 0.15  # or, while another full pass will change who is unsettled anyway, this gap
-_RETURNS = 16  # how often a pass comes back to the positives of the block, at most ...
-_RETURN_SHARE = 4  # ... so that each return is at most a quarter of the points between two of them
+_MATTERS = np.float32(0.02)  # logistic: a point joins the inner passes if a/c is above this for some label
+_FULL_ROUNDS = 2  # rounds that begin with a pass over all points, before the gap is measured for the first time
+_INNER_PASSES = 8  # passes over the unsettled points per round, at most ...
+_INNER_SHARE = 4 / 3  # ... or until their own gap is this multiple of the tolerance (measuring the whole is cheap),
+_EARLY_GAP = 0.15  # or this gap, while another full pass is still to come, which changes what is unsettled anyway
+_RETURNS = 16  # how often a pass returns to the positives of the block, at most ...
+_RETURN_SHARE = 4  # ... so that a return visits at most a quarter as many points as lie between two returns
 _CHUNK = 32  # consecutive points that stay together when a pass is shuffled, so that memory is read in order
 
 
 @njit(cache=True, nogil=True)
 def shuffled(points, state):
-    """The points in a new random order: chunks of neighbours shuffled, and the points within each chunk.
+    """Return the points in a new random order: shuffle chunks of neighbours, and the points inside each chunk.
 
-    A fresh order each pass is what makes coordinate descent converge fast: a fixed one needs many times as many passes
-    (docs/dismec.md). Chunks keep X and the dual variables read in order, which large data need.
+    A new order per pass makes coordinate descent converge fast: a fixed order needs many times as many passes
+    (docs/dismec.md). Thanks to the chunks X and the dual variables are read nearly in order, which large data needs.
     """
     n = points.shape[0]
     n_chunks = (n + _CHUNK - 1) // _CHUNK
@@ -62,7 +63,7 @@ def shuffled(points, state):
 
 @njit(cache=True, nogil=True)
 def shuffle(items, n, state):
-    """The first n items in a new random order, in place; `state`: one uint64 above 0, moved on."""
+    """Shuffle the first n items in place; `state` is an array of one uint64 above 0, which is advanced."""
     random = state[0]
     for j in range(n - 1, 0, -1):
         random ^= random << np.uint64(13)  # xorshift64
@@ -75,13 +76,13 @@ def shuffle(items, n, state):
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
 def one_pass(order, loss, X, norms, weights, labels, costs, duals, W, live, sums, active):
-    """One step for every point of `order` and every live label of the block.
+    """Take one step for every point of `order` and every live lane.
 
-    X: (indptr, indices, data); norms: |x_i|^2; weights: point weights; labels: (indptr, lane) of the points' positives.
-    costs: (2, BLOCK) c of a negative and of a positive, for point weight 1.
-    duals: (points, BLOCK); W: (features, BLOCK); live: 1 for lanes that still train, 0 for those that left.
-    sums: (2, BLOCK) float64, added to: primal loss and dual value f(a), as of each point's visit.
-    active: out, 1 for points that hold a dual variable above zero (logistic: that matters) in some live lane.
+    X: (indptr, indices, data); norms: |x_i|^2; weights: point weights; labels: (indptr, lanes), the positives.
+    costs: (2, BLOCK), c of a negative and of a positive, for point weight 1.
+    duals: (points, BLOCK); W: (features, BLOCK); live: 1 for lanes that still train, 0 for lanes that left.
+    sums: (2, BLOCK) float64; primal loss and dual value f(a), each as of the visit of a point, are added to it.
+    active: set to 1 for points with a dual variable above 0 (logistic: a/c above _MATTERS) in some live lane, else 0.
     """
     indptr, indices, data = X
     label_ptr, label_lane = labels
@@ -95,7 +96,7 @@ def one_pass(order, loss, X, norms, weights, labels, costs, duals, W, live, sums
             _fetch(order[o + 1], indptr, indices, data)
         block_dots(W, indices, data, indptr[i], indptr[i + 1], z)
         if loss != LOGISTIC and active[i] == 0 and label_ptr[i] == label_ptr[i + 1] and _largest(z) <= -_ONE:
-            continue  # a negative of every label, on the right side of every margin: nothing to do
+            continue  # a negative of every label and on the right side of every margin: nothing to do
         for q in range(label_ptr[i], label_ptr[i + 1]):
             lane = label_lane[q]
             y[lane], c[lane] = _ONE, costs[1, lane]
@@ -119,7 +120,7 @@ def one_pass(order, loss, X, norms, weights, labels, costs, duals, W, live, sums
 
 @njit(cache=True, nogil=True, inline="always")
 def _fetch(i, indptr, indices, data):
-    """Ask for the next point's memory while this one is worked on: shuffled points are not read in order."""
+    """Fetch the memory of the next point during the work on this one: shuffled points are not read in order."""
     for p in range(indptr[i], indptr[i + 1], 16):
         prefetch(indices, p)
         prefetch(data, p)
@@ -135,7 +136,7 @@ def _largest(z):
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
 def _squared_hinge_step(z, y, c, norm, weight, dual, live, step, part):
-    """The step of one point in every lane; returns whether any lane changed, and whether any live one holds a > 0."""
+    """Take the step of one point in every lane; return whether any lane changed and whether any live lane has a > 0."""
     largest, total = _ZERO, _ZERO
     for b in range(BLOCK):
         a = dual[b]
@@ -191,7 +192,7 @@ def _logistic_step(z, y, c, norm, weight, dual, live, step, part):
     return largest > _ZERO, total > _MATTERS
 
 
-# Primal loss and dual value f(a) of one point in lane b, added to part[0, b] and part[1, b].
+# These add primal loss and dual value f(a) of one point in lane b to part[0, b] and part[1, b].
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
@@ -224,12 +225,12 @@ def _flush(part, sums):
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
 def evaluate(loss, X, weights, labels, costs, duals, W, live, sums, active):
-    """The primal loss and the dual value of every lane as they stand, in `sums`; nothing moves.
+    """Measure the primal loss and the dual value of every lane into `sums`, without moving anything.
 
-    What one_pass adds up is only an estimate, since W moves on after a point was visited: with few points or rare
-    labels it fell below the true gap many times over, even below zero. Labels leave by this measure alone.
-    active: in, 0 only for points whose live dual variables are all zero; out, 1 for points that are not settled: some
-    live lane holds a dual variable above zero or is on the wrong side of its margin (logistic: as in one_pass).
+    The sums of `one_pass` only estimate them, since W changes after a point's visit: with few points or rare labels
+    they gave a gap many times too small, even below zero. So this measure alone decides when a label leaves.
+    active: on entry, 0 only for points whose live dual variables are all zero; on return, 1 for points that are not
+    settled: some live lane has a dual variable above zero or a margin on the wrong side (logistic: as in `one_pass`).
     """
     indptr, indices, data = X
     label_ptr, label_lane = labels
@@ -281,17 +282,16 @@ def _logistic_unsettled(z, y, c, weight, dual, live, part):
 
 @njit(cache=True, nogil=True)
 def sweep(points, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state):
-    """A pass over `points` in random order that comes back to the block's positives several times.
+    """Pass over `points` in random order and return to the block's positives several times on the way.
 
-    A rare label has a handful of positives among thousands of negatives. Visited once a pass, they lag behind
-    everything that the negatives do to w in between, and with a large weight (PW) that alone made for two to three
-    times as many passes.
+    A rare label has a handful of positives among thousands of negatives. Visited once per pass, they lag behind what
+    the negatives do to w in between. With a large weight (PW) this alone took two to three times as many passes.
     """
     sums[:] = 0
     order = shuffled(points, state)
     n = order.shape[0]
     returns = min(_RETURNS, n // (_RETURN_SHARE * positives.shape[0] + 1))
-    uncounted = np.zeros((2, BLOCK), np.float64)
+    uncounted = np.zeros((2, BLOCK), np.float64)  # returns would count positives twice
     first = 0
     for part in range(1, returns + 2):
         end = n * part // (returns + 1)
@@ -304,7 +304,7 @@ def sweep(points, positives, loss, X, norms, weights, labels, costs, duals, W, l
 
 @njit(cache=True, nogil=True)
 def weights_of_duals(X, labels, duals, W):
-    """W = sum of a_i y_i x_i, anew."""
+    """Compute W = sum of a_i y_i x_i from scratch."""
     indptr, indices, data = X
     label_ptr, label_lane = labels
     step = np.empty(BLOCK, np.float32)
@@ -322,7 +322,7 @@ def weights_of_duals(X, labels, duals, W):
 
 @njit(cache=True, nogil=True)
 def squared_norms(W):
-    """|w_b|^2 of each lane."""
+    """Return |w_b|^2 per lane."""
     total = np.zeros(BLOCK, np.float64)
     row = np.zeros(BLOCK, np.float32)
     for f in range(W.shape[0]):
@@ -336,15 +336,15 @@ def squared_norms(W):
 
 @njit(cache=True, nogil=True)
 def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, tolerance, max_passes, seed, gaps):
-    """Train the live lanes of a block until each one's relative duality gap is at most `tolerance`.
+    """Train the live lanes of a block until the relative duality gap of each is at most `tolerance`.
 
-    Rounds: passes over only those points that are not settled for the whole block (the others hold no dual variable and
-    are on the right side of every margin), then a look at all points, which measures the gap and finds those that are
-    no longer settled. A label whose gap is small enough leaves: its lane no longer changes nor keeps points active.
-    The first two rounds begin with a pass over every point instead of a look: too much has moved for a look to pay.
-    The logistic loss settles no point, so that all its rounds move them all.
-    `duals` and `W` must belong together (both zero, or a warm start, which is measured first). Returns the number of
-    passes over all points and of inner passes; `gaps` gets each label's gap when it left, or the last one.
+    A round makes passes over the unsettled points only (settled points have no dual variable above zero and are on the
+    right side of every margin), then evaluates all points, which measures the gaps and finds points that are no longer
+    settled. A label whose gap is small enough leaves: its lane no longer changes and keeps no points active. The first
+    two rounds begin with a pass over all points, without evaluation in between: too much changes for it to pay. With
+    the logistic loss no point is ever settled, so every round passes over all points. `duals` and `W` must belong
+    together (both zero, or a warm start, which is evaluated first). `gaps` gets each label's gap when it left, or its
+    last one. Returns the number of passes over all points (evaluations included) and over unsettled points.
     """
     n = norms.shape[0]
     everyone = np.arange(n).astype(np.uint32)
@@ -367,18 +367,18 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
                 unsettled = np.flatnonzero(active).astype(np.uint32)
                 sweep(unsettled, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
                 n_inner += 1
-                # The gap of the problem that has only these points: no use to go far below what is asked of the whole.
+                # The gap of the problem with these points only: no need to go far below the tolerance of the whole.
                 if measure_gaps(W, sums, live, restricted) <= goal:
                     break
             if full_rounds > 0 and n_full + 1 < max_passes:
                 continue
-        if loss == LOGISTIC:  # which takes so many small steps that their rounding adds up
+        if loss == LOGISTIC:  # it takes so many small steps that their rounding errors add up
             weights_of_duals(X, labels, duals, W)
         evaluate(loss, X, weights, labels, costs, duals, W, live, sums, active)
         n_full += 1
         measure_gaps(W, sums, live, gaps)
         for b in range(BLOCK):
-            if not gaps[b] > tolerance:  # also when the gap is not a number: the caller looks at it
+            if not gaps[b] > tolerance:  # true for NaN as well, which the caller checks for
                 live[b] = _ZERO
         if n_full >= max_passes or not np.any(live > 0):
             return n_full, n_inner
@@ -387,7 +387,7 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
 
 @njit(cache=True, nogil=True)
 def measure_gaps(W, sums, live, gaps):
-    """Relative duality gap (primal - dual) / primal of each live lane; returns the largest."""
+    """Set `gaps` to the relative duality gap (primal - dual) / primal of each live lane; return the largest."""
     squared = squared_norms(W)
     largest = 0.0
     for b in range(BLOCK):

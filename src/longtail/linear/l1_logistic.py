@@ -2,14 +2,14 @@
 
     min_w  |w|_1 + sum_i c_i log(1 + exp(-y_i w.x_i))          (LIBLINEAR's scaling, solver 6)
 
-Newton steps whose quadratic models are minimised by coordinate descent, with a line search: newGLMNET (Yuan, Ho and
-Lin, JMLR 2012). Two things make it quick on text:
+The method is newGLMNET (Yuan, Ho and Lin, JMLR 2012): Newton steps with a line search, where coordinate descent
+minimises the quadratic model of each step. Two things make it fast on text:
 
-- A feature whose gradient cannot exceed 1 whatever w is has weight 0 at the minimum: with 0 < sigma < 1,
+- A feature whose gradient cannot exceed 1 for any w has weight 0 at the minimum. Since 0 < sigma < 1,
   |dL/dw_j| < max(sum of [c_i y_i x_ij]+, sum of [-c_i y_i x_ij]+). Callers leave such columns out (`may_have_weight`);
-  in small nodes that is nearly all of them.
-- Within one Newton step only those columns move that have a weight or whose gradient exceeds 1; the others are looked
-  at again in the next step.
+  in small nodes these are nearly all columns.
+- Within one Newton step only columns that have a weight or whose gradient exceeds 1 move. The others are checked again
+  in the next step.
 """
 
 from __future__ import annotations
@@ -23,28 +23,53 @@ _ZERO, _ONE = np.float32(0), np.float32(1)
 _CURVATURE = np.float32(1e-6)  # added to the Hessian's diagonal, so that a column without curvature takes a finite step
 _LONGEST_STEP = np.float32(10)
 _SMALLEST_STEP = np.float32(1e-7)
-_DECREASE = 0.01  # share of the expected decrease that a step must bring (the paper's sigma)
+_DECREASE = 0.01  # share of the expected decrease that a step must reach (the paper's sigma)
 _HALVINGS = 20
 
 
 @njit(cache=True, nogil=True, inline="always")
 def may_have_weight(for_positive, for_negative):
-    """Whether a column can have a weight: its sums of c_i |x_ij| where y_i x_ij > 0, and where y_i x_ij < 0."""
+    """Return whether a column can have a weight at the minimum.
+
+    Parameters
+    ----------
+    for_positive : float32
+        Sum of c_i |x_ij| over the points with y_i x_ij > 0.
+    for_negative : float32
+        Sum of c_i |x_ij| over the points with y_i x_ij < 0.
+    """
     return max(for_positive, for_negative) > _ONE
 
 
 @njit(cache=True, nogil=True)
 def l1_logistic(columns, y, costs, tolerance, max_newton, max_passes, state):
-    """The weights of the columns.
+    """Return the weights of the columns at the approximate minimum.
 
-    columns: (indptr, rows, values), by column; a bias is a column of its own. y: +1 or -1; costs: c_i, both float32.
-    tolerance: of the sum of violations, relative to that at w = 0. max_newton, max_passes: Newton steps, and passes of
-    coordinate descent in each. state: of the random order.
+    Parameters
+    ----------
+    columns : (indptr, rows, values)
+        Features by column, m of them; a bias is a column of its own.
+    y : (n,) array of float32
+        +1 or -1.
+    costs : (n,) array of float32
+        c_i.
+    tolerance : float
+        Sum of the violations of optimality at which to stop, relative to the sum at w = 0.
+    max_newton : int
+        Newton steps at most.
+    max_passes : int
+        Passes of coordinate descent per Newton step at most.
+    state : (1,) array of uint64
+        State of the random order (see `kernels.shuffle`); advanced.
+
+    Returns
+    -------
+    (m,) array of float32
     """
     n, m = y.shape[0], columns[0].shape[0] - 1
     w, target = np.zeros(m, np.float32), np.zeros(m, np.float32)
     gradient, curvature = np.empty(m, np.float32), np.empty(m, np.float32)
-    slope, bend = np.empty(n, np.float32), np.empty(n, np.float32)  # first and second derivatives by w.x_i
+    slope, bend = np.empty(n, np.float32), np.empty(n, np.float32)  # first and second derivatives with respect to w.x_i
     margins, moves = np.zeros(n, np.float32), np.empty(n, np.float32)
     active = np.empty(m, np.uint32)
     first = last = 0.0
@@ -55,7 +80,7 @@ def l1_logistic(columns, y, costs, tolerance, max_newton, max_passes, state):
             first = last = violation
         if violation <= tolerance * first:
             break
-        # The closer to the minimum, the more exact the quadratic model must be solved.
+        # The closer to the minimum, the more exactly the quadratic model must be solved.
         enough = 0.25 * min(violation, last)
         last = violation
         target[:] = w
@@ -80,7 +105,7 @@ def _derivatives(margins, y, costs, slope, bend):
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
 def _gradients(columns, w, slope, bend, gradient, curvature, active):
-    """The gradient of every column; the sum of violations of optimality; the columns that may move, and how many."""
+    """Fill in gradients, curvatures and active columns; return the sum of violations and how many are active."""
     indptr, rows, values = columns
     violation, n_active = 0.0, 0
     for j in range(w.shape[0]):
@@ -103,7 +128,7 @@ def _gradients(columns, w, slope, bend, gradient, curvature, active):
 
 @njit(cache=True, nogil=True, inline="always")
 def _violation(g, weight):
-    """How far 0 is from the subgradient of |w| + L at a column with this gradient of L and this weight."""
+    """Return how far 0 is from the subgradient of |w| + L at a column with gradient `g` of L and this weight."""
     if weight > _ZERO:
         return abs(g + _ONE)
     if weight < _ZERO:
@@ -113,9 +138,9 @@ def _violation(g, weight):
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
 def _descend(columns, bend, gradient, curvature, active, target, enough, max_passes, state):
-    """Coordinate descent on the quadratic model around w, from `target` = w; `target` becomes its approximate minimum.
+    """Move `target` from w to the approximate minimum of the quadratic model around w, by coordinate descent.
 
-    `pull` holds bend_i * (x_i . (target - w)): what the model's gradient needs of each point.
+    `pull` holds bend_i * (x_i . (target - w)), what each point adds to the gradient of the model.
     """
     indptr, rows, values = columns
     pull = np.zeros(bend.shape[0], np.float32)
@@ -139,7 +164,7 @@ def _descend(columns, bend, gradient, curvature, active, target, enough, max_pas
 
 @njit(cache=True, nogil=True, inline="always")
 def _newton_step(g, h, weight):
-    """The step to the minimum of g z + h z^2 / 2 + |weight + z|."""
+    """Return the step z to the minimum of g z + h z^2 / 2 + |weight + z|."""
     if g + _ONE <= h * weight:
         step = -(g + _ONE) / h
     elif g - _ONE >= h * weight:
@@ -151,7 +176,7 @@ def _newton_step(g, h, weight):
 
 @njit(cache=True, nogil=True)
 def _line_search(columns, y, costs, active, gradient, w, target, margins, moves, loss):
-    """Go from w towards target, halving the step until the objective falls enough; False where it does not."""
+    """Go from w towards target, halving the step until the objective falls enough; return whether it did."""
     indptr, rows, values = columns
     moves[:] = 0
     expected = 0.0

@@ -1,12 +1,12 @@
-"""Exact top-k of a sparse linear model without ever holding a matrix of points x labels.
+"""Exact top-k labels of a sparse linear model, without ever holding a points x labels matrix.
 
-Two ways, with the same result up to rounding, for two situations:
+There are two ways, with the same result up to rounding:
 
-one by one   Weights by feature: row f lists the labels that feature f speaks for or against. A point adds up the rows
-             of its features in a buffer of L scores, and its k best are picked from there. Nothing to prepare.
-in blocks    For many points: the weights of BLOCK labels are spread out as a dense (features, BLOCK) tile, and every
+one by one   For few points. Weights by feature: row f lists the labels that feature f has a weight for. A point adds up
+             the rows of its features in a buffer of L scores and picks its k best from there. Needs no preparation.
+in blocks    For many points. The weights of BLOCK labels are spread out as a dense (features, BLOCK) tile, and every
              point is scored against the whole tile in vector registers (`simd.block_dots`, as in training). A tile is
-             filled once for all points, which pays from some hundred points on and is then several times as fast.
+             filled once for all points. This pays from a few hundred points on and is then several times as fast.
 """
 
 from __future__ import annotations
@@ -22,20 +22,28 @@ from longtail.core.predictions import Predictions, empty_top
 from longtail.core.threads import each_in_threads, in_threads
 from longtail.linear.simd import BLOCK, block_dots
 
-MANY_POINTS = 256  # from here on tiles pay
+MANY_POINTS = 256  # tiles pay from this number of points on
 _POINTS_AT_A_TIME = 64
 _TILES_AT_A_TIME = 8
 
 
 class LinearScorer:
-    """A sparse linear model ready to rank labels: weights (features, labels) and an intercept a label."""
+    """Sparse linear model that ranks labels.
+
+    Parameters
+    ----------
+    by_feature : (D, L) csr_matrix of float32
+        Weights.
+    intercepts : (L,) array of float32
+        One intercept per label.
+    """
 
     def __init__(self, by_feature: sparse.csr_matrix, intercepts: NDArray[np.float32]) -> None:
         self.by_feature, self.intercepts = by_feature, intercepts
         self._by_label: tuple[NDArray, ...] | None = None
 
     def top(self, X: sparse.csr_matrix, k: int, *, n_jobs: int | None = None) -> Predictions:
-        """The k best labels of each row of X, ties by the lower label id."""
+        """Return the k best labels per row of X; ties go to the lower label id."""
         if X.shape[0] < MANY_POINTS:
             return self._one_by_one(X, k, n_jobs)
         return self._in_blocks(X, k, n_jobs)
@@ -61,13 +69,13 @@ class LinearScorer:
         def work(first: int) -> tuple[NDArray, NDArray]:
             part = empty_top(X.shape[0], k)
             tile = huge_zeros((X.shape[1], BLOCK))
-            # What is below the k-th best of the parts merged so far will not be among the k best in the end. How many
-            # are merged by now is chance, and only a matter of speed: most labels are not even sorted in.
+            # A score below the k-th best of the parts merged so far cannot be among the k best in the end. How many
+            # parts are merged by now depends on the threads and affects speed only: most labels need no insertion.
             floor = scores[:, -1].copy()
             _top_of_tiles(x, w, self.intercepts, tile, first, min(first + span, self.intercepts.size), floor, *part)
             return part
 
-        # Parts come in the order of their labels, so that ties fall to the lower id whatever thread was faster.
+        # Parts arrive in the order of their labels, so ties go to the lower id whichever thread was faster.
         with in_threads(work, range(0, self.intercepts.size, span), n_jobs=n_jobs) as parts:
             for part in parts:
                 _merge(*part, labels, scores)
@@ -75,7 +83,7 @@ class LinearScorer:
 
 
 def _arrays(matrix: sparse.csr_matrix) -> tuple[NDArray, ...]:
-    # Unsigned indices spare Numba the check for negative ones.
+    # With unsigned indices Numba need not check for negative ones.
     return matrix.indptr.astype(np.int64), matrix.indices.view(np.uint32), matrix.data
 
 

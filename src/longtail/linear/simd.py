@@ -1,4 +1,4 @@
-"""Two primitives of the label-blocked solver, as vector instructions.
+"""Two primitives of the label-blocked solver, written as vector instructions.
 
 A block holds the weights of `BLOCK` labels side by side: row f of `W` (features, BLOCK) is BLOCK contiguous floats. For
 one sparse point the solver needs
@@ -6,9 +6,9 @@ one sparse point the solver needs
     dots:  z[b] = sum over its features f of x_f * W[f, b]      (all labels at once)
     adds:  W[f, b] += x_f * d[b]
 
-Written as plain Numba loops, LLVM keeps `z` in memory and spends its time storing and reloading it; kept in vector
-registers the same arithmetic runs about four times as fast. That is all this file does: it emits the two loops with
-the accumulators in registers. The plain form is in the tests.
+From plain Numba loops, LLVM produces code that keeps `z` in memory and spends its time storing and reloading it. With
+`z` in vector registers the same arithmetic runs about four times as fast. This file emits the two loops in that form;
+the tests compare them with plain NumPy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-BLOCK = 32  # labels trained together: two 512-bit (or four 256-bit) registers of float32 a row
+BLOCK = 32  # labels trained together: a row of W is two 512-bit (or four 256-bit) registers of float32
 _LANES = 16
 _VECTOR = ir.VectorType(ir.FloatType(), _LANES)
 _INT64 = ir.IntType(64)
@@ -29,7 +29,7 @@ _CONTRACT = ("contract",)  # a * b + c may become one fused instruction; nothing
 
 @intrinsic
 def block_dots(typing_context, W, indices, values, start, end, z):
-    """z[:] = sum of values[p] * W[indices[p], :] for p in start..end-1."""
+    """Set z[:] to the sum of values[p] * W[indices[p], :] for p in start..end-1."""
     signature = types.void(W, indices, values, types.int64, types.int64, z)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -51,7 +51,7 @@ def block_dots(typing_context, W, indices, values, start, end, z):
 
 @intrinsic
 def block_adds(typing_context, W, indices, values, start, end, d):
-    """W[indices[p], :] += values[p] * d[:] for p in start..end-1."""
+    """Add values[p] * d[:] to W[indices[p], :] for p in start..end-1."""
     signature = types.void(W, indices, values, types.int64, types.int64, d)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -70,7 +70,7 @@ def block_adds(typing_context, W, indices, values, start, end, d):
 
 @intrinsic
 def prefetch(typing_context, array, position):
-    """Ask for the cache line of array[position] (flat) ahead of its use; never faults."""
+    """Fetch the cache line of array[position] (flat) ahead of its use; never faults."""
     signature = types.void(array, types.int64)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -108,7 +108,7 @@ def _splat(builder: Any, value: Any) -> Any:
 
 def _load(builder: Any, pointer: Any, group: int) -> Any:
     vector = builder.load(_as_vector(builder, pointer, group))
-    vector.align = 4  # NumPy promises no more than the alignment of a float
+    vector.align = 4  # NumPy guarantees no more than the alignment of a float
     return vector
 
 

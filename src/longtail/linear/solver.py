@@ -1,8 +1,8 @@
-"""Training many one-vs-rest classifiers, a block of labels at a time.
+"""Train many one-vs-rest classifiers, one block of labels at a time.
 
-Prepares the data once (rows in random order, bias column), cuts the labels into blocks, hands each block to the
-kernels, and returns its pruned weights as a small sparse matrix. Blocks do not know of each other: the result does not
-depend on threads, on the order in which blocks finish, or on which of them came out of a checkpoint.
+The data is prepared once (rows in random order, bias column). The kernels then train each block of labels, and its
+pruned weights come back as a small sparse matrix. Blocks are independent: the result does not depend on threads, on the
+order in which blocks finish, or on which of them came from a checkpoint.
 """
 
 from __future__ import annotations
@@ -28,8 +28,25 @@ LOSSES = {"squared-hinge": kernels.SQUARED_HINGE, "hinge": kernels.HINGE, "logis
 
 @dataclass(frozen=True)
 class SolverOptions:
-    """How to train: the loss, C in LIBLINEAR's scaling, bias (a constant feature of this value; 0 for none), when to
-    stop (relative duality gap, or passes), and below which absolute value weights are dropped."""
+    """Parameters of the solver; `DiSMEC` documents what they mean and has the defaults.
+
+    Parameters
+    ----------
+    loss : {"squared-hinge", "hinge", "logistic"}
+        Loss function.
+    C : float
+        Cost of the loss, in LIBLINEAR's scaling.
+    bias : float
+        Value of the constant feature; 0 for none.
+    tol : float
+        Relative duality gap at which the training of a label ends.
+    max_passes : int
+        Passes over all points at most.
+    prune : float
+        Weights below this absolute value are dropped.
+    keep_duals : bool, default False
+        Whether trained blocks keep their dual variables, for a warm start.
+    """
 
     loss: str
     C: float
@@ -42,15 +59,16 @@ class SolverOptions:
 
 @dataclass(frozen=True)
 class TrainedBlock:
-    """The outcome of one block: for each of its labels, in the block's order, a sparse row of weights."""
+    """Outcome of one block: a sparse row of weights per label, in the order of the block's labels."""
 
     weights: sparse.csr_matrix  # (labels of the block, features)
     intercepts: NDArray[np.float32]  # (labels of the block,)
-    gaps: NDArray[np.float64]  # relative duality gap of each label when it left
+    gaps: NDArray[np.float64]  # relative duality gap per label when it left
     passes: NDArray[np.int64]  # full passes, inner passes
-    duals: sparse.csr_matrix | None = None  # (labels of the block, points), where they are kept
+    duals: sparse.csr_matrix | None = None  # (labels of the block, points), if they are kept
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything as plain arrays, for a checkpoint."""
         arrays: dict[str, NDArray[Any]] = {"intercepts": self.intercepts, "gaps": self.gaps, "passes": self.passes}
         for name, matrix in (("weights", self.weights), ("duals", self.duals)):
             if matrix is not None:
@@ -60,6 +78,8 @@ class TrainedBlock:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> TrainedBlock:
+        """Undo `to_arrays`."""
+
         def matrix(name: str) -> sparse.csr_matrix | None:
             if f"{name}.data" not in arrays:
                 return None
@@ -70,20 +90,30 @@ class TrainedBlock:
 
 
 class Solved(NamedTuple):
-    """What `Problem.solve` leaves: the kernels' arrays, one lane a label; lanes beyond the labels are empty."""
+    """Outcome of `Problem.solve`: the kernels' arrays, one lane per label; lanes beyond the labels are empty."""
 
     W: NDArray[np.float32]  # (features, lanes), the bias last
     duals: NDArray[np.float32]  # (points, lanes)
-    gaps: NDArray[np.float64]  # relative duality gap of each lane when it left
+    gaps: NDArray[np.float64]  # relative duality gap per lane when it left
     passes: NDArray[np.int64]  # full passes, inner passes
 
 
 class Problem:
-    """Points in the form that the kernels read, and the training of any block of labels on them.
+    """Points in the form that the kernels read; trains any block of labels on them.
 
-    X: (indptr, uint32 indices, data) of the points, the bias as their last entry; neighbours should not be alike.
-    members: (indptr, points, positions): the points of each label, and where each of these stands in X. costs: C times
-    the weight of each label. n_features: with the bias.
+    Parameters
+    ----------
+    X : (indptr, indices, data)
+        Features of the points, indices as uint32, the bias as the last entry of each row. Neighbouring rows should not
+        be similar.
+    members : (indptr, points, positions)
+        Points per label in CSC form; `positions[i]` is the row of X that holds point i.
+    costs : (L,) array
+        C times the weight of each label's positives.
+    n_features : int
+        Number of features, with the bias.
+    point_weights : (n,) array of float32, optional
+        Weights of the rows of X; all 1 by default.
     """
 
     def __init__(
@@ -103,7 +133,23 @@ class Problem:
     def solve(
         self, labels: NDArray[np.intp], options: SolverOptions, seed: int, *, duals: sparse.csr_matrix | None = None
     ) -> Solved:
-        """Train at most BLOCK labels, from zero or from given dual variables (labels, points in X's order)."""
+        """Train at most BLOCK labels.
+
+        Parameters
+        ----------
+        labels : array of label ids
+            At most BLOCK of them.
+        options : SolverOptions
+            Loss, C and when to stop.
+        seed : int
+            Seed of the order in which points are visited.
+        duals : (labels, points) csr_matrix, optional
+            Dual variables to start from, points in the order of X's rows; zero by default.
+
+        Returns
+        -------
+        Solved
+        """
         costs = np.full((2, BLOCK), options.C, np.float32)
         costs[1, : labels.size] = self.costs[labels]
         indptr, points, positions = self.members
@@ -113,7 +159,7 @@ class Problem:
         if duals is not None:
             lanes = np.repeat(np.arange(duals.shape[0]), np.diff(duals.indptr))
             a[duals.indices, lanes] = duals.data
-            if options.loss != "squared-hinge":  # a dual variable of the other losses is at most its cost
+            if options.loss != "squared-hinge":  # with the other losses a dual variable is at most its cost
                 _clip_to_costs(a, members, costs, self.point_weights)
             kernels.weights_of_duals(self.X, members, a, W)
         live = np.zeros(BLOCK, np.float32)
@@ -127,7 +173,23 @@ class Problem:
 
 
 class BlockSolver:
-    """A whole training set as one problem, its labels trained block by block."""
+    """A whole training set as one problem whose labels are trained block by block.
+
+    Parameters
+    ----------
+    X : (n, D) csr_matrix of float32
+        Features.
+    Y : (n, L) csr_matrix
+        Label indicator.
+    options : SolverOptions
+        Loss, C and when to stop.
+    positive_weights : (L,) array, optional
+        Weight of each label's positives; all 1 by default.
+    point_weights : (n,) array, optional
+        Weight of each point; all 1 by default.
+    seed : int, default 0
+        Seed of the order in which points are visited.
+    """
 
     def __init__(
         self,
@@ -141,7 +203,7 @@ class BlockSolver:
     ) -> None:
         self.options, self.seed = options, seed
         self.n_points, self.n_features = X.shape
-        # Neighbours in a file are often alike; a random order of the rows, made once, lets passes read memory in order.
+        # Neighbours in a file are often similar. Rows are shuffled once, so that passes can read memory in order.
         self.order = np.random.default_rng(seed).permutation(X.shape[0])
         positions = np.empty_like(self.order)
         positions[self.order] = np.arange(X.shape[0])
@@ -159,7 +221,7 @@ class BlockSolver:
         limits.check_costs(options.C, self._problem.costs, trained, "label", self._problem.point_weights)
 
     def train(self, labels: NDArray[np.intp], *, duals: sparse.csr_matrix | None = None) -> TrainedBlock:
-        """Train these labels (at most BLOCK of them), from zero or from given dual variables (labels, points)."""
+        """Train at most BLOCK labels, starting from zero or from the given dual variables (labels, points)."""
         options = self.options
         if duals is not None:
             positions = self._problem.members[2]
@@ -191,15 +253,28 @@ def train_blocks(
     n_jobs: int | None,
     duals: sparse.csr_matrix | None = None,
 ) -> None:
-    """Train blocks in threads, taking finished ones out of the run's checkpoint and putting new ones in.
+    """Train blocks in threads; read finished blocks from the run's checkpoint and write new ones to it.
 
-    Calls `keep(labels, trained)` for each, in order.
+    Parameters
+    ----------
+    solver : BlockSolver
+        Trains a block.
+    blocks : sequence of arrays of label ids
+        At most BLOCK labels each.
+    keep : callable
+        Called as `keep(labels, trained)` for each block, in order.
+    run : Run
+        Progress and checkpoint.
+    n_jobs : int or None
+        Number of threads.
+    duals : (L, n) csr_matrix, optional
+        Dual variables to start from; zero by default.
     """
 
     def work(number: int) -> TrainedBlock:
         labels, checkpoint = blocks[number], run.checkpoint
         saved = checkpoint.get(f"block-{number:06d}") if checkpoint else None
-        # Blocks come from similarities in floating point: another machine may cut them differently.
+        # Blocks depend on similarities in floating point: another machine may cut them differently.
         if saved is not None and np.array_equal(saved["labels"], labels):
             return TrainedBlock.from_arrays(saved)
         trained = solver.train(labels, duals=None if duals is None else duals[labels])
@@ -250,7 +325,7 @@ def _row_norms(indptr, indices, data):
 
 @njit(cache=True, nogil=True)
 def _members(indptr, indices, labels, positions, n_points):
-    """For each point (in the solver's order) the lanes of the block's labels that it carries."""
+    """Return, as (indptr, lanes), the lanes whose label each point has; points in the solver's order."""
     ptr = np.zeros(n_points + 1, np.int64)
     for label in labels:
         for p in range(indptr[label], indptr[label + 1]):

@@ -1,1 +1,1 @@
-"""Trees: over the labels (label/: Parabel, Bonsai) and over the points (instance/: FastXML and its kin)."""
+"""Trees over labels (label/: Parabel, Bonsai) and over points (instance/: FastXML, PfastXML, PfastreXML)."""

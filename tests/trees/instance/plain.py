@@ -8,7 +8,7 @@ import numpy as np
 
 
 def leaf_of(forest, root, x):
-    """The node at which a dense point ends."""
+    """Return the leaf that a dense point reaches."""
     node = root
     while forest.children[node, 0] >= 0:
         margin = (forest.hyperplanes[[node]] @ x)[0] + forest.intercepts[node]
@@ -17,13 +17,13 @@ def leaf_of(forest, root, x):
 
 
 def mean_of_leaves(forest, X):
-    """(points, labels): the mean over the trees of the leaf that a point reaches."""
+    """Return, as (points, labels), the mean over the trees of the leaf that a point reaches."""
     rows = [sum(forest.leaves[[leaf_of(forest, root, x)]].toarray()[0] for root in forest.roots) for x in X]
     return np.array(rows) / forest.roots.size
 
 
-def ranked_anew(shares, X, Y, x, alpha, gamma):
-    """Scores of one point's labels by the paper's formula, -inf where the trees propose nothing."""
+def ranked_by_means(shares, X, Y, x, alpha, gamma):
+    """Return the scores of one point's labels by the paper's formula, -inf for labels that the trees do not propose."""
     scores = np.full(Y.shape[1], -np.inf)
     for label in np.flatnonzero(shares):
         centre = X[Y[:, label] > 0].mean(axis=0)
@@ -33,7 +33,7 @@ def ranked_anew(shares, X, Y, x, alpha, gamma):
 
 
 def ranked_by_margins(shares, weights, intercepts, x, alpha):
-    """The same with linear tail classifiers: weights (labels, features)."""
+    """Return the same with linear tail classifiers; weights are (labels, features)."""
     scores = np.full(shares.size, -np.inf)
     for label in np.flatnonzero(shares):
         margin = weights[label] @ x + intercepts[label]

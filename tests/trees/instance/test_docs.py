@@ -1,4 +1,4 @@
-"""The page about instance trees: its example runs, and its table says what the result files say."""
+"""The page on instance trees: its example runs, and its table agrees with the result files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole trees: how they are grown, joined, kept, and read by the prediction kernel."""
+"""Whole trees: how they are grown, joined, saved, and used for prediction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from longtail.trees.instance.forest import Forest
 from longtail.trees.instance.grow import Grower, GrowOptions
 from longtail.trees.instance.products import add_product
 from longtail.trees.instance.tail import Centres, Classifiers
-from trees.instance.plain import leaf_of, mean_of_leaves, ranked_anew, ranked_by_margins
+from trees.instance.plain import leaf_of, mean_of_leaves, ranked_by_margins, ranked_by_means
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,8 @@ def data():
 @pytest.fixture(scope="module")
 def grower(data):
     weights = np.linspace(1, 4, data.train.n_labels)
-    return Grower(data.train.X, data.train.Y, GrowOptions(C=4.0), label_weights=weights, seed=5)
+    options = GrowOptions(max_leaf=10, labels_per_leaf=100, C=4.0, bias=1.0)
+    return Grower(data.train.X, data.train.Y, options, label_weights=weights, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +115,7 @@ def test_tail_classifiers_rank_by_the_formula_of_the_paper(data, forest, alpha, 
     found = top_of_forest(data.test.X, forest, 8, tail=centres, alpha=alpha, gamma=gamma)
     shares = mean_of_leaves(forest, data.test.X.toarray())
     for row, x in enumerate(data.test.X.toarray()):
-        scores = ranked_anew(shares[row], X.astype(np.float64), Y, x.astype(np.float64), alpha, gamma)
+        scores = ranked_by_means(shares[row], X.astype(np.float64), Y, x.astype(np.float64), alpha, gamma)
         best = np.sort(scores)[::-1][:8]
         kept = found.labels[row] >= 0
         np.testing.assert_allclose(found.scores[row][kept], best[np.isfinite(best)], rtol=1e-4, atol=1e-4)
@@ -152,7 +153,7 @@ def test_products_are_those_of_dense_vectors(n_features):
 
 
 def test_one_tree_with_a_single_leaf(data):
-    options = GrowOptions(max_leaf=1000, labels_per_leaf=3)
+    options = GrowOptions(max_leaf=1000, labels_per_leaf=3, C=2.0, bias=1.0)
     tree = Grower(data.train.X, data.train.Y, options, label_weights=np.ones(40), seed=0).grow(0)
     assert tree.n_nodes == 1
     counts = data.train.label_counts

@@ -1,4 +1,4 @@
-"""FastXML, PfastXML and PfastreXML beyond the contract: how they relate, what they refuse, how they go on."""
+"""FastXML, PfastXML and PfastreXML beyond the contract: how they relate, what they refuse, how they resume."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_linear_tail_classifiers_are_those_of_dismec(data):
 
 
 def test_a_linear_tail_finds_labels_whose_points_are_of_two_kinds():
-    """Label 0 is noted at two places, and its mean is far from both; the means of labels 1 and 2 are nearer."""
+    """Label 0 is observed at two places and its mean is far from both; the means of labels 1 and 2 are nearer."""
     rng = np.random.default_rng(1)
     places = np.repeat(np.eye(4)[[0, 1]], 40, axis=0)  # label 0 at features 0 and 1 ...
     others = np.repeat(np.eye(4)[[0, 1]] + 0.5 * np.eye(4)[[2, 3]], 40, axis=0)  # ... labels 1 and 2 beside each
@@ -89,7 +89,7 @@ def test_a_linear_tail_finds_labels_whose_points_are_of_two_kinds():
 
 @pytest.mark.parametrize("tail", ["means", "linear"])
 def test_a_tail_keeps_the_contract(tail, data, tmp_path):
-    """The contract suite knows one of the tails only."""
+    """The contract suite tests only one of the tails."""
     model = fitted(PfastreXML, data, tail=tail)
     expected = model.predict(data.test.X, k=7)
     assert_same(fitted(PfastreXML, data, tail=tail, n_jobs=1).predict(data.test.X, k=7), expected)
@@ -211,7 +211,7 @@ def test_points_unlike_all_training_points_get_finite_scores(cls, data):
 
 
 @pytest.mark.parametrize("value", [0.0, -0.1, 1.5, np.nan])
-def test_propensities_outside_of_0_to_1_are_refused(value):
+def test_propensities_outside_0_to_1_are_refused(value):
     p = np.full(4, 0.5)
     p[2] = value
     with pytest.raises(ParameterError, match="propensity of label 2"):
@@ -219,7 +219,7 @@ def test_propensities_outside_of_0_to_1_are_refused(value):
 
 
 def test_propensities_too_small_for_their_inverses_are_refused():
-    with pytest.raises(ParameterError, match="propensity of label 1 is 1e-30"):
+    with pytest.raises(ParameterError, match="propensity of label 1 is 1e-30, but must be at least 1e-10"):
         PfastXML(propensity=[0.5, 1e-30, 0.5, 0.5]).fit(np.eye(4), np.eye(4))
 
 

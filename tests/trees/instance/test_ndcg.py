@@ -28,7 +28,7 @@ def objective(gains, sides):
 
 
 def plain(gains, sides):
-    """Dense, one round after the other, as the paper tells it."""
+    """Do the same rounds with dense arrays, as the paper describes them."""
     sides = sides.copy()
     reached = -np.inf
     for _ in range(100):

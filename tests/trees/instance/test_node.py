@@ -1,4 +1,4 @@
-"""One node: what its kernels gather and decide, against plain NumPy; and that they leave their buffers clean."""
+"""One node: its kernels agree with plain NumPy and leave their buffers clean."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def divided(X, Y, seed=0, C=1.0):
     return out
 
 
-# Other seeds may start with half of each topic on either side, which no ranking can tell apart: nothing moves then.
+# Other seeds may start with half of each topic on either side. Both rankings are then the same, and nothing moves.
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_two_topics_are_divided_by_their_words(seed):
     n = 60

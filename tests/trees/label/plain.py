@@ -7,7 +7,7 @@ from scipy import sparse
 
 
 def grouped_labels(n_groups: int = 4, per_group: int = 6, seed: int = 0) -> sparse.csr_matrix:
-    """Unit rows of labels; labels of one group share their words, other groups have none of them."""
+    """Return unit rows of labels; the labels of a group share their words, and no other group has these words."""
     rng = np.random.default_rng(seed)
     rows = np.zeros((n_groups * per_group, n_groups * 5), np.float32)
     for label in range(rows.shape[0]):
@@ -17,7 +17,7 @@ def grouped_labels(n_groups: int = 4, per_group: int = 6, seed: int = 0) -> spar
 
 
 def grouped_points(n_points: int = 300, n_groups: int = 4, per_group: int = 6, seed: int = 0):
-    """Points with one to three labels of one group each; words of the group, of each label, and noise."""
+    """Return points with one to three labels of one group; with words of the group, of each label, and noise."""
     rng = np.random.default_rng(seed)
     n_labels = n_groups * per_group
     X = np.zeros((n_points, n_labels * 2 + n_groups * 2 + 10), np.float32)
@@ -36,7 +36,7 @@ def grouped_points(n_points: int = 300, n_groups: int = 4, per_group: int = 6, s
 
 
 def balanced_two_means(rows: np.ndarray, first: int, second: int) -> np.ndarray:
-    """Prabhu et al. 2018, algorithm 2, in float64."""
+    """Cluster by algorithm 2 of Prabhu et al. 2018, in float64."""
     left, right = rows[first], rows[second]
     before = -2.0
     while True:
@@ -66,7 +66,7 @@ def k_means(rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
 
 
 def brute_force(trees, X: np.ndarray, n_labels: int) -> np.ndarray:
-    """Mean probability of every label: all paths of all trees, in float64 from the stored weights."""
+    """Return the mean probability of every label from all paths of all trees, in float64 from the stored weights."""
     total = np.zeros((X.shape[0], n_labels))
     for tree in trees:
         margins = X.astype(np.float64) @ dense_weights(tree, X.shape[1]).T + tree.bias
@@ -83,7 +83,7 @@ def brute_force(trees, X: np.ndarray, n_labels: int) -> np.ndarray:
 
 
 def dense_weights(tree, n_features: int) -> np.ndarray:
-    """(edges, features) of a TreeModel, read the way its docstring says."""
+    """Return the weights of a TreeModel as (edges, features), read as its docstring says."""
     weights = np.zeros((tree.child.size, n_features))
     for node in range(tree.n_nodes):
         first, n_children = tree.child_start[node], tree.child_start[node + 1] - tree.child_start[node]

@@ -76,7 +76,7 @@ def several(rows, k):
 
 
 def check_tree(tree, labels):
-    """Every label once; the labels below an edge are those that its ranges say."""
+    """Check that every label is there once, and that the ranges give the labels below each edge."""
     assert sorted(tree.order) == sorted(labels)
     assert sorted(tree.child[tree.child >= 0]) == sorted(labels)
     assert sorted(-1 - tree.child[tree.child < 0]) == list(range(1, tree.n_nodes))

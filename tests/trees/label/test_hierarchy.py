@@ -1,4 +1,4 @@
-"""Trees that users bring."""
+"""Trees from hierarchies that users give."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL = np.ones(7, bool)
 
 
 def shape(tree, node=0):
-    """The tree as nested lists of labels."""
+    """Return the tree as nested lists of labels."""
     edges = range(tree.child_start[node], tree.child_start[node + 1])
     return [int(tree.child[e]) if tree.child[e] >= 0 else shape(tree, -1 - tree.child[e]) for e in edges]
 
@@ -45,11 +45,11 @@ def test_labels_without_points_and_nodes_without_choice_are_left_out():
     [
         ({**PARENTS, "animals": "dogs"}, NAMES, "cycle: '(animals|dogs|cats)' is above itself"),
         ({**PARENTS, "animals": "animals"}, NAMES, "cycle: 'animals'"),
-        ({**PARENTS, "birds": "animals"}, NAMES, "names the label 'birds'"),
-        ({**PARENTS, "cats": "beasts"}, NAMES, "'cats' below 'beasts'"),
+        ({**PARENTS, "birds": "animals"}, NAMES, "names the label 'birds', which is not in the data"),
+        ({**PARENTS, "cats": "beasts"}, NAMES, "'cats' below 'beasts', which is not a label"),
         ({"cats": "animals"}, NAMES, r"lacks 6 of 7 labels \('animals', 'dogs', .*\.\.\."),
         ([-1, 0, 0], None, "each of the 7"),
-        ([-1, 0, 0, -1, 3, 4, 7], None, "parent of label 6 is 7"),
+        ([-1, 0, 0, -1, 3, 4, 7], None, r"parent of label 6 is 7, but must lie in -1\.\.6"),
         ([-1.0] * 7, None, "whole number"),
         ([1, 0, -1, -1, -1, -1, -1], None, "cycle: [01] "),
     ],

@@ -1,4 +1,4 @@
-"""Parabel and Bonsai as users meet them."""
+"""Parabel and Bonsai from a user's point of view."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_trees_are_added_to_and_removed_from_a_saved_model(model, tmp_path):
     for wrong in (-1, 2, True, "0"):
         with pytest.raises(ParameterError, match="numbered from 0 to 1"):
             again.remove_tree(wrong)
-    with pytest.raises(ParameterError, match="its last"):
+    with pytest.raises(ParameterError, match="cannot remove the last tree"):
         again.remove_tree(0).remove_tree(0)
 
 
@@ -102,7 +102,7 @@ class Stop(Exception):
 
 
 class StopAt:
-    """A progress that ends training when a tree begins."""
+    """Progress that stops training when a tree begins."""
 
     def __init__(self, tree: int) -> None:
         self.task = f"training tree {tree}"
@@ -191,7 +191,7 @@ def test_numbers_that_float32_cannot_work_with_are_refused(model):
 
 
 @each
-def test_data_without_any_label_are_refused(model):
+def test_data_without_labels_is_refused(model):
     with pytest.raises(DataError, match="no point has a label"):
         make(model).fit(X, Y * 0)
 

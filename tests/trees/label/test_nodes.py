@@ -1,4 +1,4 @@
-"""The classifiers of a node: which points they see, and that they are the optimum for these."""
+"""The classifiers of a node: which points they train on, and that they are optimal for these."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def small_tree(max_leaf=6):
 
 
 def problem_of(tree, node):
-    """The points of a node and for each child which of them carry a label below it, straight from Y."""
+    """Return the points of a node, and for each child which of them have a label below it, directly from Y."""
     edges = range(tree.child_start[node], tree.child_start[node + 1])
     dense = Y.toarray() > 0
     carries = np.stack([dense[:, tree.order[slice(*tree.below[e])]].any(axis=1) for e in edges])
@@ -79,7 +79,7 @@ def test_features_rise_weights_are_pruned_and_scratch_is_left_clean():
 
 
 def test_more_children_than_a_block_are_trained_alike():
-    """A node with 70 labels (three blocks) has the weights that each label has alone."""
+    """In a node with 70 labels (three blocks) each label gets the weights that it would get alone."""
     rng = np.random.default_rng(0)
     many = sparse.csr_matrix((rng.random((150, 70)) < 0.05).astype(np.float32))
     many = many[:, np.flatnonzero(np.asarray(many.sum(axis=0)).ravel())]

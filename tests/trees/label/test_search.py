@@ -38,7 +38,7 @@ def test_a_full_beam_is_exact(name):
 
 @every
 @pytest.mark.parametrize("beam", [1, 2])
-def test_a_narrow_beam_finds_a_part_of_it_with_the_same_scores(name, beam):
+def test_a_narrow_beam_finds_some_labels_with_the_same_scores(name, beam):
     model = FITTED[name]
     trees = model.trees_
     for tree in trees:
@@ -64,7 +64,7 @@ def test_a_beam_that_does_not_reach_k_labels_leaves_padding():
 
 @every
 def test_looking_up_by_table_and_by_search_are_the_same(name, monkeypatch):
-    """The kernels choose by cost; single points always search, batches of these sizes always take the table."""
+    """The kernels choose by cost: single points always search, batches of these sizes always use the table."""
     model = FITTED[name]
     together = model.predict(X_TEST, k=10)
     singly = [model.predict(X_TEST[i], k=10) for i in range(X_TEST.shape[0])]
@@ -88,7 +88,7 @@ def test_find_is_a_search_in_a_sorted_list(n):
 
 
 def test_both_ways_to_keep_weights_are_in_use_and_agree_with_training():
-    """Sixteen bits: every weight is within half a unit of the trained one."""
+    """In sixteen bits, every weight is within half a unit of the trained one."""
     stored = [tree for model in FITTED.values() for tree in model.trees_]
     assert any(tree.is_dense.any() for tree in stored)
     wide = Parabel(n_trees=1, prune=0.3).fit(*many_labels())

@@ -1,6 +1,6 @@
-"""Prediction: every tree's leaf for a point, the mean of what the leaves say, and the best labels of that.
+"""Predict with a forest: find the leaf of a point in every tree, average the leaves, return the best labels.
 
-With tail classifiers the ranking is a second look at the labels that the trees propose (see `rank`).
+With tail classifiers, the labels that the trees propose are ranked a second time (see `rank`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,30 @@ def top_of_forest(
     gamma: float = 0.0,
     n_jobs: int | None = None,
 ) -> Predictions:
-    """The k best labels of each row of X, by the mean of the leaves P_l, or with tail classifiers by
-    alpha log P_l + (1 - alpha) log s_l, over the labels with P_l > 0. gamma: of `Centres` only.
+    """Return the k best labels per row of X.
+
+    Parameters
+    ----------
+    X : (n, D) csr_matrix of float32
+        Features.
+    forest : Forest
+        Trees.
+    k : int
+        Labels per point.
+    tail : Centres, Classifiers or None, default None
+        Tail classifiers, which give s_l.
+    alpha : float, default 1.0
+        Weight of the trees; used with tail classifiers only.
+    gamma : float, default 0.0
+        Sharpness of s_l; used with `Centres` only.
+    n_jobs : int or None, default None
+        Number of threads.
+
+    Returns
+    -------
+    Predictions
+        Labels by P_l, the mean over the leaves that the point reaches, or with tail classifiers by
+        alpha log P_l + (1 - alpha) log s_l. Labels with P_l = 0 are not predicted.
     """
     labels, scores = empty_top(X.shape[0], k)
     x = _arrays(X)
@@ -89,7 +111,7 @@ def _top_of_points(x, trees, means, classifiers, n_features, n_labels, first, en
 
 @njit(cache=True, nogil=True)
 def _descend(point, trees, reached):
-    """The leaf of every tree that a point reaches."""
+    """Set `reached` to the leaf that a point reaches in each tree."""
     roots, children, intercepts, (w_ptr, w_indices, w_data), _ = trees
     for tree in range(roots.shape[0]):
         node = roots[tree]
@@ -102,7 +124,7 @@ def _descend(point, trees, reached):
 
 @njit(cache=True, nogil=True)
 def _add_leaves(reached, leaves, sums, proposed):
-    """Add up the leaves; returns how many labels there are, and writes which into `proposed`."""
+    """Add up the leaves in `sums`, write the labels found to `proposed`, and return how many they are."""
     ptr, labels, values = leaves
     n_proposed = 0
     for node in reached:

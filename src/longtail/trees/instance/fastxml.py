@@ -1,4 +1,4 @@
-"""FastXML, PfastXML and PfastreXML: one forest, three ways to weigh labels."""
+"""FastXML, PfastXML and PfastreXML: one forest, three ways to weight and rank labels."""
 
 from __future__ import annotations
 
@@ -32,17 +32,39 @@ _TAILS: dict[str, type[Centres] | type[Classifiers]] = {"means": Centres, "linea
 class FastXML(Estimator):
     """Trees over points whose nodes optimise nDCG (Prabhu and Varma, KDD 2014).
 
-    A node divides its points so that the labels of each side can be ranked well for the points that are there, then
-    learns a sparse hyperplane that tells the sides apart; points follow the hyperplane. Nodes with at most `max_leaf`
+    A node divides its points into two sides such that one ranking of the labels per side suits the points there, then
+    learns a sparse hyperplane that separates the sides; points follow the hyperplane. Nodes with at most `max_leaf`
     points, and nodes that cannot be divided, are leaves.
 
-    Scores: the mean over the trees of the share of a leaf's training points that carry the label; from 0 to 1. Labels
-    that no leaf holds are not predicted: a row may end in -1.
+    The score of a label is the share of training points with the label in the leaf that a point reaches, averaged over
+    trees; from 0 to 1. Labels that none of these leaves has are not predicted: a row may end in padding.
 
-    n_trees: trees, each grown from its own random start. labels_per_leaf: labels that a leaf keeps. C: of the
-    hyperplanes' L1-regularised logistic regression (LIBLINEAR's scaling, times the inverse share of a point's side).
-    bias: value of the constant feature (0 for none). n_jobs: threads, -1 for all cores; the model does not depend on
-    it.
+    Parameters
+    ----------
+    n_trees : int, default 50
+        Number of trees, each grown from its own random start.
+    max_leaf : int, default 10
+        Nodes with more points are divided.
+    labels_per_leaf : int, default 100
+        Labels that a leaf keeps, at most.
+    C : float, default 2.0
+        Cost of the loss of the hyperplanes, in LIBLINEAR's scaling.
+    bias : float, default 1.0
+        Value of the constant feature; 0 for none.
+    n_jobs : int, default -1
+        Number of threads, -1 for all cores. The model does not depend on it.
+    random_state : int, default 0
+        Seed of the random starts.
+
+    Attributes
+    ----------
+    forest_ : Forest
+        Grown trees.
+
+    Notes
+    -----
+    Hyperplanes minimise |w|_1 + sum_i c_i log(1 + exp(-y_i w.x_i)), y_i the side of point i. c_i is C divided by the
+    share of the points that are on this side, so that both sides weigh the same.
     """
 
     n_trees: int = 50
@@ -105,13 +127,25 @@ class FastXML(Estimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PfastXML(FastXML):
-    """FastXML whose nodes optimise propensity-scored nDCG (Jain et al., KDD 2016, section 6): a label counts 1/p_l.
+    """FastXML whose nodes optimise propensity-scored nDCG: label l counts 1 / p_l (Jain et al., KDD 2016, section 6).
 
-    Scores: the mean over the trees of a leaf's label frequencies, each divided by the label's propensity: an unbiased
-    estimate of the share of points that the label really applies to, if the propensities are right. It may exceed 1.
+    Parameters
+    ----------
+    propensity : PropensityModel, (A, B), str, array or None, default PropensityModel()
+        Propensity model, its parameters, the name of a preset, or one propensity per label. None if no labels are
+        missing, which is FastXML.
+    n_trees, max_leaf, labels_per_leaf, C, bias, n_jobs, random_state
+        See `FastXML`.
 
-    propensity: a PropensityModel, (A, B), the name of a preset, one propensity a label, or None where none is missing
-    (this is FastXML). Other parameters: see FastXML.
+    Attributes
+    ----------
+    forest_ : Forest
+        Grown trees.
+
+    Notes
+    -----
+    Scores are the label frequencies in the leaves, as in FastXML, divided by the propensities. If the propensities are
+    right, this is an unbiased estimate of the share of points that the label really applies to. It may exceed 1.
     """
 
     propensity: Propensities = PropensityModel()  # noqa: RUF009 (frozen)
@@ -120,7 +154,7 @@ class PfastXML(FastXML):
         propensities = propensities_from(self.propensity, self.label_counts_, self.n_points_)
         if propensities.min() < 1 / _LARGEST:
             raise ParameterError(
-                f"the propensity of label {propensities.argmin()} is {propensities.min():g}; trees need at least "
+                f"the propensity of label {propensities.argmin()} is {propensities.min():g}, but must be at least "
                 f"{1 / _LARGEST:g}"
             )
         return np.asarray(1 / propensities)
@@ -128,19 +162,40 @@ class PfastXML(FastXML):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PfastreXML(PfastXML):
-    """PfastXML whose proposals are ranked anew with tail classifiers (Jain et al., KDD 2016, section 6).
+    """PfastXML whose proposed labels are re-ranked with tail classifiers (Jain et al., KDD 2016, section 6).
 
-    A label's tail classifier is the mean mu_l of its training points: s_l = 1 / (1 + exp(gamma/2 |x - mu_l|^2)). This
-    is the paper's, tail="means". With tail="linear" it is a linear one, trained to tell the label's points from all
-    others as DiSMEC does: s_l = exp(-[1 - w_l.x]+^2). It takes longer to train and is the better judge, see
-    docs/instance-trees.md.
+    Parameters
+    ----------
+    alpha : float, default 0.8
+        Weight of the trees, from 0 to 1; 1 ranks as PfastXML does. It may be changed after `fit`, or given to
+        `predict`.
+    gamma : float, default 30.0
+        Sharpness of the tail classifiers with tail="means"; 30 suits rows of unit length. It may be changed after
+        `fit`, or given to `predict`.
+    tail : {"means", "linear"}, default "means"
+        Tail classifiers: the paper's, or linear ones trained as in `DiSMEC`. Linear ones take longer to train and rank
+        better, see docs/instance-trees.md.
+    weighting : None, str or object, default None
+        Weighting of the loss with tail="linear", as in `DiSMEC`: None, "pw", "pw-cb" or an object of
+        `longtail.objectives`.
+    propensity
+        See `PfastXML`.
+    n_trees, max_leaf, labels_per_leaf, C, bias, n_jobs, random_state
+        See `FastXML`.
 
-    Scores: alpha log P_l + (1 - alpha) log s_l for the labels that the trees propose, P_l as in PfastXML. They are
-    logarithms, mostly below 0, and meant for ranking. gamma = 30 suits rows of unit length.
+    Attributes
+    ----------
+    forest_ : Forest
+        Grown trees.
+    tail_ : Centres or Classifiers
+        Tail classifiers of all labels.
 
-    alpha: weight of the trees, from 0 to 1 (1 ranks as PfastXML does). alpha and gamma may be changed after `fit`.
-    tail: "means" or "linear". gamma: of means only. weighting: of the loss of linear classifiers only, as in DiSMEC:
-    None, "pw", "pw-cb" or an object of `longtail.objectives`. Other parameters: see PfastXML.
+    Notes
+    -----
+    The score of a label that the trees propose is alpha log P_l + (1 - alpha) log s_l, where P_l is its score in
+    PfastXML. Scores are logarithms, mostly below 0, and meant for ranking. With tail="means",
+    s_l = 1 / (1 + exp(gamma/2 |x - mu_l|^2)), where mu_l is the mean of the label's training points. With
+    tail="linear", s_l = exp(-[1 - w_l.x]+^2).
     """
 
     adjustable = free_on_resume = ("alpha", "gamma")

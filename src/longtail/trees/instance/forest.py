@@ -1,4 +1,4 @@
-"""Trees as flat arrays: nodes numbered from 0 over all trees, rows of sparse matrices for what a node holds."""
+"""Trees over points as flat arrays: nodes are numbered from 0 over all trees, sparse rows hold their contents."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from longtail.core.state import Array, State
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees over points. A point at node v goes to `children[v, 1]` if `hyperplanes[v] . x + intercepts[v] > 0`, else
-    to `children[v, 0]`; a leaf has children -1, and `leaves[v]` holds its labels.
+    """Trees over points.
+
+    A point at node v goes to `children[v, 1]` if `hyperplanes[v] . x + intercepts[v] > 0`, else to `children[v, 0]`. A
+    leaf has children -1, and row `leaves[v]` holds its labels.
     """
 
     roots: NDArray[np.int32]  # (trees,)
@@ -30,7 +32,7 @@ class Forest:
 
     @classmethod
     def joined(cls, forests: Sequence[Forest]) -> Forest:
-        """The trees of several forests as one."""
+        """Join the trees of several forests into one."""
         first = np.concatenate([[0], np.cumsum([forest.n_nodes for forest in forests])[:-1]]).astype(np.int32)
         moved = [np.where(f.children < 0, f.children, f.children + a) for f, a in zip(forests, first, strict=True)]
         return cls(
@@ -60,7 +62,7 @@ class Forest:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array], n_features: int, n_labels: int) -> Forest:
-        """From the arrays of `to_state` alone: what a checkpoint keeps."""
+        """Rebuild a forest from the arrays of `to_state`, which is what a checkpoint keeps."""
         n_nodes = int(arrays["intercepts"].size)
         widths = {"hyperplanes": n_features, "leaves": n_labels}
         return cls.from_state(State({f"{name}.shape": [n_nodes, n] for name, n in widths.items()}, arrays))

@@ -1,4 +1,4 @@
-"""Growing one tree: nodes are split from the root down until they are small or cannot be divided."""
+"""Grow one tree: divide nodes from the root down until they are small or cannot be divided."""
 
 from __future__ import annotations
 
@@ -14,17 +14,42 @@ from longtail.trees.instance.node import leaf, make_buffers, split
 
 @dataclass(frozen=True)
 class GrowOptions:
-    """max_leaf: points at which a node is a leaf. labels_per_leaf: labels that a leaf keeps. C: of the hyperplanes'
-    logistic regression, times the inverse share of a point's side. bias: value of the constant feature (0 for none)."""
+    """Parameters of a tree; `FastXML` documents what they mean and has the defaults.
 
-    max_leaf: int = 10
-    labels_per_leaf: int = 100
-    C: float = 2.0
-    bias: float = 1.0
+    Parameters
+    ----------
+    max_leaf : int
+        Nodes with more points are divided.
+    labels_per_leaf : int
+        Labels that a leaf keeps, at most.
+    C : float
+        Cost of the loss of the hyperplanes.
+    bias : float
+        Value of the constant feature; 0 for none.
+    """
+
+    max_leaf: int
+    labels_per_leaf: int
+    C: float
+    bias: float
 
 
 class Grower:
-    """The training data in the form that the kernels read, and the growing of any tree on it."""
+    """Training data in the form that the kernels read; grows any tree on it.
+
+    Parameters
+    ----------
+    X : (n, D) csr_matrix of float32
+        Features.
+    Y : (n, L) csr_matrix
+        Label indicator.
+    options : GrowOptions
+        Parameters of the trees.
+    label_weights : (L,) array
+        1 / p_l, or 1.
+    seed : int
+        Seed of the random starts.
+    """
 
     def __init__(
         self,
@@ -44,7 +69,7 @@ class Grower:
         self._labels = (Y.indptr.astype(np.int64), Y.indices, gains.astype(np.float32))
 
     def grow(self, number: int) -> Forest:
-        """Tree `number`; depends on the data, the options, the seed and the number, on nothing else."""
+        """Grow tree `number`; it depends on the data, the options, the seed and the number only."""
         options = self.options
         buffers = make_buffers(self.n_features, self.n_labels)
         state = np.random.SeedSequence([self.seed, number]).generate_state(1, np.uint64) | np.uint64(1)
@@ -67,14 +92,14 @@ class Grower:
 
 
 def inverse_ideal_dcg(n_labels: NDArray[np.integer]) -> NDArray[np.float64]:
-    """I = 1 / sum_{r <= n} 1/log2(r + 1) of points with n labels (Jain et al. 2016, table 1); 0 for n = 0."""
+    """Return I = 1 / sum_{r <= n} 1/log2(r + 1) for points with n labels (Jain et al. 2016, table 1); 0 for n = 0."""
     ideal = np.concatenate([[np.inf], np.cumsum(1 / np.log2(np.arange(n_labels.max(initial=0)) + 2.0))])
     return np.asarray(1 / ideal[n_labels])
 
 
 @dataclass
 class _Tree:
-    """A tree while it grows: nodes in the order in which they are visited, each a hyperplane or a leaf."""
+    """A tree while it grows: nodes in the order of their visits, each with a hyperplane or the labels of a leaf."""
 
     children: list[list[int]] = field(default_factory=list)
     intercepts: list[float] = field(default_factory=list)

@@ -1,24 +1,31 @@
-"""Which side of a node each point should go to: the alternating optimisation of nDCG (Jain et al. 2016, section 6)."""
+"""Divide the points of a node into two sides by alternating optimisation of nDCG (Jain et al. 2016, section 6)."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-_LEAST_GAIN = 1e-6  # of the objective (mean nDCG of the points) that another round must bring
+_LEAST_GAIN = 1e-6  # of the objective (mean nDCG of the points) that a round must bring
 _MAX_ROUNDS = 100
-_MANY_LABELS = 2000  # from here on a radix sort is quicker than a merge sort; up to ten times
-_DIGIT, _DIGITS = np.uint64(11), 6  # bits of a digit, digits of a float64
+_MANY_LABELS = 2000  # from here on a radix sort is faster than a merge sort, up to ten times
+_DIGIT, _DIGITS = np.uint64(11), 6  # bits per digit, digits per float64
 
 
 @njit(cache=True, nogil=True)
 def alternate(labels, sides):
-    """Move points between the two sides until nothing moves; `sides` holds +1 and -1, and is changed in place.
+    """Move points between the two sides until no point moves or a round brings too little.
 
-    labels: (indptr, ids, gains) of the node's points, ids counted from 0 within the node. The gain of label l at point
-    i is I_i y_il / p_l, with I_i the inverse of the point's ideal DCG. A round ranks the labels of each side by the sum
-    of their gains there (ties by the lower id), and sends each point to the side whose ranking gives it the higher
-    nDCG; a point for which both are the same stays. Both steps raise the same objective, so this ends.
+    A round ranks the labels of each side by the sum of their gains there (ties by the lower id), then sends each point
+    to the side whose ranking gives it the higher nDCG; with equal nDCG it stays. Both steps raise the same objective,
+    so this converges.
+
+    Parameters
+    ----------
+    labels : (indptr, ids, gains)
+        Labels of the node's points, ids numbered from 0 within the node. The gain of label l at point i is
+        I_i y_il / p_l, with I_i the inverse of the point's ideal DCG.
+    sides : (n,) array of float32
+        +1 or -1 per point; updated.
     """
     indptr, ids, gains = labels
     n, m = sides.shape[0], np.int64(ids.max()) + 1 if ids.shape[0] else 0
@@ -46,10 +53,10 @@ def alternate(labels, sides):
 
 @njit(cache=True, nogil=True)
 def by_falling_sums(sums):
-    """Labels in the order of their sums (0 or above), the largest first, ties by the lower id."""
+    """Return the labels by falling sums (all at least 0), ties by the lower id."""
     if sums.shape[0] < _MANY_LABELS:
         return np.argsort(-sums, kind="mergesort")
-    keys = ~sums.view(np.uint64)  # the bits of floats that are not negative are in the order of the floats
+    keys = ~sums.view(np.uint64)  # floats that are not negative sort as their bits do
     last = np.uint64(2**_DIGIT - 1)
     counts = np.zeros((_DIGITS, 2**_DIGIT), np.int64)
     for key in keys:
@@ -59,7 +66,7 @@ def by_falling_sums(sums):
     for digit in range(_DIGITS):
         shift, places = _DIGIT * np.uint64(digit), counts[digit]
         if places[(keys[0] >> shift) & last] == sums.shape[0]:
-            continue  # all the same here
+            continue  # this digit is the same for all
         place = 0
         for value in range(places.shape[0]):
             place, places[value] = place + places[value], place

@@ -1,7 +1,8 @@
-"""One node of a tree: its labels and features counted from 0, its split, its hyperplane; or the labels of a leaf.
+"""Kernels for one node of a tree: its split and its hyperplane, or the labels of a leaf.
 
-The whole data set is never touched: a node gathers the rows of its points. Buffers of D and L elements are made once a
-tree, and each kernel leaves them as it found them, so a node costs what its points cost.
+A node gathers the rows of its own points only, and numbers their labels and features from 0. Buffers of D and L
+elements are allocated once per tree, and every kernel clears what it used. So the cost of a node depends on its points
+alone.
 """
 
 from __future__ import annotations
@@ -14,24 +15,41 @@ from longtail.linear.kernels import shuffle
 from longtail.linear.l1_logistic import l1_logistic, may_have_weight
 from longtail.trees.instance.ndcg import alternate
 
-# Loose on purpose: the points follow the hyperplane that was found, so an exact minimum gains nothing. The same limits
-# as in the authors' FastXML.
+# Loose on purpose: points follow whatever hyperplane is found, so an exact minimum gains nothing. These are the limits
+# of the authors' FastXML.
 _TOLERANCE, _MAX_NEWTON, _MAX_PASSES = 0.01, 10, 10
 
 
 @njit(cache=True, nogil=True)
 def split(points, X, labels, C, bias, buffers, state):
-    """A hyperplane that divides these points: (features, weights, intercept, right), `right` telling who goes right.
+    """Return a hyperplane that divides these points.
 
-    X: (indptr, indices, data). labels: (indptr, indices, gains), gains as `alternate` wants them. buffers: of `make_
-    buffers`. Where the points cannot be divided, `right` says the same for all of them.
+    Parameters
+    ----------
+    points : array of int32
+        Points of the node.
+    X : (indptr, indices, data)
+        Features of all points.
+    labels : (indptr, indices, gains)
+        Labels of all points, with gains as in `alternate`.
+    C, bias
+        As in `GrowOptions`.
+    buffers : tuple of arrays
+        From `make_buffers`.
+    state : (1,) array of uint64
+        Random state; advanced.
+
+    Returns
+    -------
+    (features, weights, intercept, right)
+        `right` is True for points that go right. It is the same for all points if they cannot be divided.
     """
     pushes, of_feature, of_label, _ = buffers
     right = np.zeros(points.shape[0], np.bool_)
     nothing = np.empty(0, np.int32), np.empty(0, np.float32), np.float32(0), right
     own, n_labels = _gather_labels(points, labels, of_label)
     if own[1].shape[0] == n_labels * points.shape[0]:
-        return nothing  # all points have the same labels: dividing them further cannot change a prediction
+        return nothing  # all points have the same labels: dividing them cannot change a prediction
     sides = np.ones(points.shape[0], np.float32)
     sides[: points.shape[0] // 2] = np.float32(-1)
     shuffle(sides, sides.shape[0], state)
@@ -39,7 +57,7 @@ def split(points, X, labels, C, bias, buffers, state):
     n_right = (sides > 0).sum()
     if n_right == 0 or n_right == sides.shape[0]:
         return nothing
-    # Each side weighs the same in the loss, whatever its size; this keeps trees balanced (so do the authors).
+    # Both sides weigh the same in the loss, whatever their size. This keeps trees balanced; the authors do the same.
     cost_right = np.float32(C * sides.shape[0] / n_right)
     cost_left = np.float32(C * sides.shape[0] / (sides.shape[0] - n_right))
     costs = np.where(sides > 0, cost_right, cost_left)
@@ -53,7 +71,7 @@ def split(points, X, labels, C, bias, buffers, state):
 
 @njit(cache=True, nogil=True)
 def _gather_labels(points, labels, of_label):
-    """The labels of the points with ids counted from 0, in the order in which they first appear; how many there are."""
+    """Return the labels of the points with ids numbered from 0 by first appearance, and how many ids there are."""
     indptr, indices, gains = labels
     own_ptr = np.zeros(points.shape[0] + 1, np.int64)
     for i in range(points.shape[0]):
@@ -76,14 +94,14 @@ def _gather_labels(points, labels, of_label):
 
 @njit(cache=True, nogil=True)
 def _gather_columns(points, X, sides, costs, bias, pushes, of_feature):
-    """The features that can have a weight (see l1_logistic), sorted, and their columns; the bias is the last column."""
+    """Return the features that can have a weight (see l1_logistic), sorted, and their columns; the last is the bias."""
     indptr, indices, data = X
     features = _promising(points, X, sides, costs, pushes, of_feature)
     n, m = points.shape[0], features.shape[0]
     ptr = np.zeros(m + 2, np.int64)
     for j in range(m):
         ptr[j + 1] = ptr[j] + of_feature[features[j]]
-        of_feature[features[j]] = j + 1  # from now on: where the feature is, counted from 1
+        of_feature[features[j]] = j + 1  # from here on the column of the feature, counted from 1
     ptr[m + 1] = ptr[m] + n
     rows, values = np.empty(ptr[-1], np.uint32), np.empty(ptr[-1], np.float32)
     filled = ptr[:-1].copy()
@@ -102,7 +120,7 @@ def _gather_columns(points, X, sides, costs, bias, pushes, of_feature):
 
 @njit(cache=True, nogil=True)
 def _promising(points, X, sides, costs, pushes, of_feature):
-    """The features that can have a weight, sorted; `of_feature` holds how many of the points have each of them."""
+    """Return the features that can have a weight, sorted; set `of_feature` to the number of points that have each."""
     indptr, indices, data = X
     n_entries = 0
     for i in points:
@@ -145,7 +163,7 @@ def _margins(columns, w, n):
 
 @njit(cache=True, nogil=True)
 def leaf(points, labels, label_weights, n_kept, buffers):
-    """The mean of the points' label vectors, each label times its weight: the `n_kept` largest as (ids, values)."""
+    """Return the `n_kept` largest entries, as (ids, values), of the mean label vector times the label weights."""
     indptr, indices, _ = labels
     counts = buffers[3]
     n_kept = min(n_kept, counts.shape[0])
@@ -165,7 +183,7 @@ def leaf(points, labels, label_weights, n_kept, buffers):
 
 
 def make_buffers(n_features, n_labels):
-    """(what pushes a feature's weight up and down, where a feature is, where a label is, counts of labels)."""
+    """Allocate pushes of features (up, down), positions of features, positions of labels, and counts of labels."""
     return (
         np.zeros((n_features, 2), np.float32),
         np.zeros(n_features, np.int32),

@@ -1,15 +1,25 @@
-"""The product of a point with a sparse row: of a hyperplane, a mean, a classifier."""
+"""Inner product of a point with a sparse row: a hyperplane, a mean or a classifier."""
 
 from __future__ import annotations
 
 from numba import njit
 
-_MANY_VALUES = 16  # times as many as the point has features: looking these up is quicker than reading all
+_MANY_VALUES = 16  # a row with this many times the point's features is searched for them instead of read in full
 
 
 @njit(cache=True, nogil=True)
 def add_product(total, point, indices, values):
-    """total + row . x. point: (indices, values, dense), the point in both forms; indices of both are sorted."""
+    """Return total + row . x.
+
+    Parameters
+    ----------
+    total : float32
+        What the product is added to.
+    point : (indices, values, dense)
+        The point x in sparse and in dense form, indices sorted.
+    indices, values : array
+        The row, indices sorted.
+    """
     own_indices, own_values, dense = point
     if indices.shape[0] > _MANY_VALUES * own_indices.shape[0]:
         return _add_found(total, own_indices, own_values, indices, values)
@@ -20,9 +30,9 @@ def add_product(total, point, indices, values):
 
 @njit(cache=True, nogil=True)
 def _add_found(total, own_indices, own_values, indices, values):
-    """The same terms in the same order, looking for the features of x among those of the row.
+    """Add the same terms in the same order, by searching the row for the features of x.
 
-    Rows of upper nodes and of frequent labels have thousands of values, short texts a dozen features.
+    Rows of upper nodes and of frequent labels have thousands of values, while short texts have a dozen features.
     """
     low, n = 0, indices.shape[0]
     for p in range(own_indices.shape[0]):

@@ -1,8 +1,10 @@
-"""The second ranking of PfastreXML: the labels that the trees propose to a point, by alpha log P + (1 - alpha) log s
-(Jain et al. 2016, section 6), as kernels. Tail classifiers give s: means of the labels' points, or linear classifiers.
+"""Kernels for the second ranking of PfastreXML.
 
-A score is bounded from above before any product is made. Labels are taken in the order of their bounds, until none that
-is left can be among the k best; the result is the same as for all.
+The labels that the trees propose for a point are ranked by alpha log P + (1 - alpha) log s (Jain et al. 2016, section
+6). Tail classifiers give s: means of the labels' points, or linear classifiers.
+
+Scores are bounded from above first, which needs no product. Labels are then scored in the order of their bounds, until
+no remaining label can be among the k best. The result is the same as if all were scored.
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ from longtail.core.topk import offer
 from longtail.trees.instance.products import add_product
 
 _ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
-_ROUNDING = np.float32(1e-3)  # far more than float32 sums are off by
+_ROUNDING = np.float32(1e-3)  # far above the rounding error of float32 sums
 
 
 @njit(cache=True, nogil=True)
 def rank_by_means(proposed, shares, point, squared_norm, tail, labels, scores):
-    """Offer the proposed labels with s_l = 1 / (1 + exp(gamma/2 |x - mu_l|^2)); |x - mu| is at least ||x| - |mu||."""
+    """Rank the proposed labels with s_l = 1 / (1 + exp(gamma/2 |x - mu_l|^2)), bounded by |x - mu| >= ||x| - |mu||."""
     (c_ptr, c_indices, c_data), squared_norms, alpha, gamma = tail
     bounds = np.empty(proposed.shape[0], np.float32)
     for q in range(proposed.shape[0]):
@@ -38,8 +40,11 @@ def rank_by_means(proposed, shares, point, squared_norm, tail, labels, scores):
 
 @njit(cache=True, nogil=True)
 def rank_by_margins(proposed, shares, point, tail, labels, scores):
-    """Offer the proposed labels with log s_l = -[1 - w_l.x]+^2, the logarithm that label trees take for the chance of a
-    classifier trained with the squared hinge (Prabhu et al. 2018, section 4.3); it is at most 0."""
+    """Rank the proposed labels with log s_l = -[1 - w_l.x]+^2, which is at most 0.
+
+    Label trees use the same log probability for classifiers with the squared hinge loss (Prabhu et al. 2018, section
+    4.3).
+    """
     (w_ptr, w_indices, w_data), intercepts, alpha = tail
     bounds = alpha * np.log(shares)
     for q in np.argsort(-bounds):
@@ -59,6 +64,6 @@ def _too_low(bound, labels, scores):
 
 @njit(cache=True, nogil=True, inline="always")
 def _log_chance(squared_distance, gamma):
-    """log(1 / (1 + exp(gamma/2 d^2))), without overflow."""
+    """Return log(1 / (1 + exp(gamma/2 d^2))) without overflow."""
     z = _HALF * gamma * squared_distance
     return -(max(z, _ZERO) + np.log1p(np.exp(-abs(z))))

@@ -1,1 +1,1 @@
-"""Label trees: labels are partitioned, small linear models stand in the nodes, prediction searches with a beam."""
+"""Label trees: labels are clustered into a tree, each node has small linear models, prediction is a beam search."""

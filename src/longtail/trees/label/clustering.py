@@ -1,7 +1,7 @@
-"""Clusterings of labels, as kernels over sparse unit rows.
+"""Cluster labels, given as sparse rows of unit length.
 
-Both are spherical: a label goes by the cosine to the centroids, which are kept at unit length. What is dense is one
-vector of the dimensions (2-means), or BLOCK centroids at a time (k-means).
+Both clusterings are spherical: they compare a label with the centroids by cosine, and centroids have unit length. Only
+one dense vector is held in memory (2-means), or BLOCK centroids at a time (k-means).
 """
 
 from __future__ import annotations
@@ -14,16 +14,32 @@ from scipy import sparse
 from longtail.linear.simd import BLOCK, block_adds, block_dots
 
 _MAX_ROUNDS = 50
-_LEAST_GAIN = 1e-4  # mean cosine to the own centroid; the value of Parabel's reference code
+_LEAST_GAIN = 1e-4  # of the mean cosine to the own centroid, per round; the value of Parabel's reference code
 
 
 def two_balanced_clusters(
     rows: sparse.csr_matrix, labels: NDArray[np.int32], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Cluster 0 or 1 of each of these labels, as many of one as of the other (one more 0 if odd).
+    """Split labels into two clusters of equal size by balanced spherical 2-means.
 
-    Balanced spherical 2-means (Prabhu et al. 2018, algorithm 2): sort by the difference of the cosines, cut in the
-    middle.
+    Parameters
+    ----------
+    rows : (L, D) csr_matrix of float32
+        Representations of all labels, at unit length.
+    labels : (n,) array of int32
+        Labels to split, at least two.
+    rng : Generator
+        Draws the two labels that are the first centroids.
+
+    Returns
+    -------
+    (n,) array of int64
+        Cluster, 0 or 1, per label; cluster 0 has one label more if n is odd.
+
+    Notes
+    -----
+    Prabhu et al. 2018, algorithm 2: a round sorts the labels by the difference of their cosines to the two centroids
+    and cuts in the middle.
     """
     first, second = rng.choice(labels.size, 2, replace=False)
     clusters = _two_means(rows.indptr, rows.indices, rows.data, labels, first, second, rows.shape[1])
@@ -33,7 +49,7 @@ def two_balanced_clusters(
 @njit(cache=True, nogil=True)
 def _two_means(indptr, indices, data, labels, first, second, n_dimensions):
     n = labels.shape[0]
-    difference = np.zeros(n_dimensions, np.float32)  # of the two centroids: all that the cut depends on
+    difference = np.zeros(n_dimensions, np.float32)  # of the two centroids; the cut depends on nothing else
     _add_row(indptr, indices, data, labels[first], np.float32(1), difference)
     _add_row(indptr, indices, data, labels[second], np.float32(-1), difference)
     sums = np.zeros((2, n_dimensions), np.float32)
@@ -54,7 +70,7 @@ def _two_means(indptr, indices, data, labels, first, second, n_dimensions):
         for i in range(n):
             _add_row(indptr, indices, data, labels[i], np.float32(1), sums[clusters[i]])
         length = np.sqrt(np.array([np.sum(sums[0] * sums[0]), np.sum(sums[1] * sums[1])]))
-        # The cosines of the members of a cluster to its unit centroid add up to the length of their sum.
+        # The cosines of a cluster's members to its unit centroid add up to the length of the sum of the members.
         quality = (length[0] + length[1]) / n
         if quality - before < _LEAST_GAIN:
             break
@@ -74,12 +90,30 @@ def _add_row(indptr, indices, data, row, factor, target):
 def k_clusters(
     rows: sparse.csr_matrix, labels: NDArray[np.int32], k: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """The cluster (0 to k-1, some may stay empty) of each of these labels: spherical k-means from k random labels.
+    """Split labels into clusters of any size by spherical k-means.
 
-    Clusters may have any size (Khandagale et al. 2020, section 3.2), so what belongs together stays together.
+    Parameters
+    ----------
+    rows : (L, D) csr_matrix of float32
+        Representations of all labels, at unit length.
+    labels : (n,) array of int32
+        Labels to split.
+    k : int
+        Number of clusters, at most n.
+    rng : Generator
+        Draws the k labels that are the first centroids.
+
+    Returns
+    -------
+    (n,) array of int64
+        Cluster, 0 to k - 1, per label; some clusters may be empty.
+
+    Notes
+    -----
+    Clusters need not be balanced (Khandagale et al. 2020, section 3.2), so similar labels stay together.
     """
     seeds = rng.choice(labels.size, k, replace=False)
-    indices = rows.indices.view(np.uint32)  # the vector primitives take unsigned ids
+    indices = rows.indices.view(np.uint32)  # the vector primitives need unsigned indices
     return np.asarray(_k_means(rows.indptr.astype(np.int64), indices, rows.data, labels, seeds, rows.shape[1]))
 
 
@@ -87,7 +121,7 @@ def k_clusters(
 def _k_means(indptr, indices, data, labels, seeds, n_dimensions):
     n, k = labels.shape[0], seeds.shape[0]
     clusters = np.full(n, -1, np.int64)
-    clusters[seeds] = np.arange(k)  # at first a cluster is its seed alone
+    clusters[seeds] = np.arange(k)  # at first each cluster holds its seed alone
     best = np.empty(n, np.float32)
     chosen = np.empty(n, np.int64)
     before = -2.0

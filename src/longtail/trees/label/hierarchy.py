@@ -1,4 +1,4 @@
-"""A tree that the user brings: labels and the labels above them."""
+"""Build a label tree from a hierarchy that the user gives: the parent of each label."""
 
 from __future__ import annotations
 
@@ -17,11 +17,29 @@ _NO_PARENT = -1
 def tree_from_hierarchy(
     hierarchy: Any, n_labels: int, label_names: Sequence[str] | None, with_points: NDArray[np.bool_]
 ) -> LabelTree:
-    """The label tree in which every label that has others below it is a node, with itself among its children.
+    """Return the tree in which every label with labels below it is a node, and also a child of that node.
 
-    hierarchy: for each label the id of its parent, -1 for none (an array), or a mapping from labels to their parent
-    (or list of parents, of which the first counts; an empty list or None for a root), by name where the model has
-    label names, else by id. Labels without training points are left out; a node with a single child is left out too.
+    Parameters
+    ----------
+    hierarchy : array_like or mapping
+        Array: one parent id per label, -1 for none. Mapping: the parent of every label, by name if there are label
+        names, else by id; None or an empty list for a root, and of a list of parents the first counts.
+    n_labels : int
+        Number of labels.
+    label_names : sequence of str or None
+        Names of the labels.
+    with_points : (n_labels,) array of bool
+        Which labels have training points; the others are left out.
+
+    Returns
+    -------
+    LabelTree
+        Nodes with a single child are replaced by that child.
+
+    Raises
+    ------
+    DataError
+        If a label is missing or unknown, or the hierarchy has a cycle.
     """
     parents = _as_array(hierarchy, n_labels, label_names)
     _refuse_cycles(parents, label_names)
@@ -42,18 +60,18 @@ def _as_array(hierarchy: Any, n_labels: int, names: Sequence[str] | None) -> NDA
     parents = np.full(n_labels, _NO_PARENT - 1)
     for label, above in hierarchy.items():
         if label not in ids:
-            raise DataError(f"the hierarchy names the label {label!r}, which the data do not have")
+            raise DataError(f"the hierarchy names the label {label!r}, which is not in the data")
         if not isinstance(above, str | int | np.integer | type(None)):
-            above = above[0] if len(above) else None  # a label has one place in the tree
+            above = above[0] if len(above) else None  # a label has only one place in the tree
         if above is not None and above not in ids:
-            raise DataError(f"the hierarchy puts {label!r} below {above!r}, which is no label of the data")
+            raise DataError(f"the hierarchy puts {label!r} below {above!r}, which is not a label of the data")
         parents[ids[label]] = _NO_PARENT if above is None else ids[above]
     missing = np.flatnonzero(parents < _NO_PARENT)
     if missing.size:
         shown = ", ".join(repr(_name(label, names)) for label in missing[:5])
         raise DataError(
             f"the hierarchy lacks {missing.size} of {n_labels} labels ({shown}{', ...' if missing.size > 5 else ''}); "
-            "give every label, with None as its parent if it has none"
+            "give every label a parent, or None"
         )
     return parents
 
@@ -61,18 +79,18 @@ def _as_array(hierarchy: Any, n_labels: int, names: Sequence[str] | None) -> NDA
 def _checked_ids(parents: NDArray[Any], n_labels: int) -> NDArray[np.int64]:
     if parents.dtype.kind not in "iu" or parents.shape != (n_labels,):
         raise DataError(
-            f"a hierarchy as an array must hold one parent id (a whole number, -1 for none) for each of the {n_labels} "
-            f"labels; got {parents.dtype} of shape {parents.shape}"
+            "a hierarchy given as an array must have one parent id (a whole number, -1 for none) for each of the "
+            f"{n_labels} labels; got {parents.dtype} of shape {parents.shape}"
         )
     wrong = np.flatnonzero((parents < _NO_PARENT) | (parents >= n_labels))
     if wrong.size:
-        raise DataError(f"the parent of label {wrong[0]} is {parents[wrong[0]]}, but there are {n_labels} labels")
+        raise DataError(f"the parent of label {wrong[0]} is {parents[wrong[0]]}, but must lie in -1..{n_labels - 1}")
     return parents.astype(np.int64)
 
 
 def _refuse_cycles(parents: NDArray[np.int64], names: Sequence[str] | None) -> None:
     above = np.arange(parents.size)
-    for _ in range(parents.size):  # every label goes up one step at a time; without a cycle all arrive
+    for _ in range(parents.size):  # every label goes up one step per round; without a cycle all reach a root
         above = np.where(above >= 0, parents[above], _NO_PARENT)
         if (above < 0).all():
             return
@@ -93,7 +111,7 @@ def _children(parents: NDArray[np.int64]) -> list[list[int]]:
 
 
 def _labels_below(parents: NDArray[np.int64], with_points: NDArray[np.bool_]) -> list[Ints]:
-    """For each label those with points at or below it."""
+    """Return for each label the labels with points at or below it."""
     found: list[list[int]] = [[] for _ in range(parents.size)]
     for label in np.flatnonzero(with_points).tolist():
         above = label
@@ -104,15 +122,15 @@ def _labels_below(parents: NDArray[np.int64], with_points: NDArray[np.bool_]) ->
 
 
 def _levels(roots: list[int], children: list[list[int]], below: list[Ints], with_points: Any) -> list[list[Groups]]:
-    """The groups of labels of each node, level by level, as `assemble` takes them."""
+    """Return the groups of labels of each node, level by level, as `assemble` takes them."""
 
     def parts(label: int) -> list[tuple[int | None, Ints]]:
-        """(label whose subtree it is, or None for the label itself; labels) of what a label's node is made of."""
+        """Return the children of a label's node as (root of the subtree, or None for the label itself; labels)."""
         own = [(None, np.asarray([label], np.int32))] if with_points[label] else []
         return [*own, *((child, below[child]) for child in children[label] if below[child].size)]
 
     def settled(level: list[tuple[int | None, Ints]]) -> list[tuple[int | None, Ints]]:
-        """A node with one child is no choice: its child takes its place."""
+        """Replace a node that has a single child by this child."""
         while len(level) == 1 and level[0][0] is not None and level[0][1].size > 1:
             level = parts(level[0][0])
         return level

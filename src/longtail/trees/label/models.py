@@ -36,11 +36,11 @@ Plan = Callable[[int], LabelTree]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LabelTreeModel(Estimator):
-    """What Parabel and Bonsai share: trees of labels with a linear classifier for every child of every node.
+    """Base of Parabel and Bonsai: label trees with a linear classifier for every child of every node.
 
-    A node's classifiers train on the points that carry a label below the node. The score of a label is the mean over
-    trees of exp(-sum of [1 - w.x]+^2 along its path), in (0, 1]; labels that no beam reaches are not predicted, so a
-    row may end in padding. Labels without training points are in no tree.
+    The classifiers of a node train on the points that have a label below the node. The score of a label is the mean
+    over trees of exp(-sum of [1 - w.x]+^2 along its path), in (0, 1]. Labels that no beam reaches are not predicted, so
+    a row may end in padding. Labels without training points are in no tree.
     """
 
     adjustable = free_on_resume = ("beam",)
@@ -59,12 +59,12 @@ class LabelTreeModel(Estimator):
     random_state: int = 0
 
     trees_: list[TreeModel] = field(init=False)
-    # Trees ever trained: the next one takes this as its number, also after others were removed.
+    # Number of trees trained so far, removed ones included; the next tree gets this number.
     n_trained_: int = field(init=False)
 
     @abstractmethod
     def _split(self, rows: sparse.csr_matrix) -> Split:
-        """How a node's labels are parted, given the representations of all labels."""
+        """Return how to split the labels of a node, given the representations of all labels."""
 
     def _representation(self) -> str:
         return "pifa"
@@ -73,7 +73,21 @@ class LabelTreeModel(Estimator):
         return None
 
     def add_tree(self, X: Any, Y: Any, *, run: Run | None = None) -> Self:
-        """Train one more tree, on the data of `fit` or on newer data with the same features and labels."""
+        """Train one more tree, on the data of `fit` or on newer data with the same features and labels.
+
+        Parameters
+        ----------
+        X : sparse matrix or array
+            CSR or dense features.
+        Y : sparse matrix, array or list of lists
+            A 0/1 matrix, or one list of label ids per point.
+        run : Run, optional
+            Where to show progress and where to keep finished trees.
+
+        Returns
+        -------
+        self
+        """
         self.check_fitted()
         self.check_parameters()
         X = self._check_X(X, fitted=True)
@@ -84,12 +98,22 @@ class LabelTreeModel(Estimator):
         return self
 
     def remove_tree(self, i: int) -> Self:
-        """Drop tree number i (0 is the first); the last one stays."""
+        """Remove a tree; a model keeps at least one.
+
+        Parameters
+        ----------
+        i : int
+            Position of the tree in `trees_`, from 0.
+
+        Returns
+        -------
+        self
+        """
         self.check_fitted()
         if isinstance(i, bool) or not isinstance(i, (int, np.integer)) or not 0 <= i < len(self.trees_):
             raise ParameterError(f"there is no tree {i!r}; trees are numbered from 0 to {len(self.trees_) - 1}")
         if len(self.trees_) == 1:
-            raise ParameterError("a model needs at least one tree; this is its last")
+            raise ParameterError("cannot remove the last tree; a model needs at least one")
         self.trees_ = [tree for j, tree in enumerate(self.trees_) if j != i]
         return self
 
@@ -139,7 +163,7 @@ class LabelTreeModel(Estimator):
         return int(np.random.SeedSequence([self.random_state, number]).generate_state(1)[0])
 
     def _plan(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, with_points: NDArray[np.bool_]) -> Plan:
-        """From a seed to a tree: always the hierarchy, or another clustering for each seed."""
+        """Return a function from seeds to trees: always the hierarchy, or another clustering per seed."""
         if self.hierarchy is not None:
             given = tree_from_hierarchy(self.hierarchy, Y.shape[1], self.label_names_, with_points)
             return lambda seed: given
@@ -157,7 +181,7 @@ class LabelTreeModel(Estimator):
         nodes = []
         with (
             reported(run.progress, f"training tree {number + 1}", tree.n_nodes) as advance,
-            # The root and its children take longest; the others must not wait for them.
+            # The root and its children take longest; other nodes must not wait for them.
             in_threads(trainer.train, range(tree.n_nodes), n_jobs=self.n_jobs, ahead=tree.n_nodes) as trained,
         ):
             for node in trained:
@@ -183,13 +207,52 @@ class LabelTreeModel(Estimator):
 class Parabel(LabelTreeModel):
     """Balanced binary label trees (Prabhu et al. 2018).
 
-    n_trees: trees, each from other random seeds of the clustering. max_leaf: nodes with more labels are parted in two.
-    hierarchy: the tree to use instead of clustering (with n_trees=1): for each label its parent, as an array of ids (-1
-        for none) or a mapping by label name (by id where the data have no names).
-    weighting: None, "pw", "pw-cb" or an object of `longtail.objectives`; in the nodes by the number of points below.
-    C, bias, tol, max_passes: of the node classifiers, as in `DiSMEC`. prune: weights below this absolute value are
-        dropped. beam: nodes kept at each level of the search, None for all (exact, slow).
-    n_jobs: threads, -1 for all cores; the model does not depend on it.
+    Labels are split in two by balanced spherical 2-means until at most `max_leaf` are left; every child of every node
+    has a linear classifier.
+
+    Parameters
+    ----------
+    n_trees : int, default 3
+        Number of trees; each starts its clusterings from other random labels.
+    max_leaf : int, default 100
+        Nodes with more labels are split in two.
+    hierarchy : array_like or mapping, optional
+        Tree to use instead of clustering, with `n_trees=1`: one parent per label, as an array of ids (-1 for none) or
+        as a mapping by label name (by id if the data has no names).
+    weighting : None, str or object, default None
+        None, "pw", "pw-cb" or an object of `longtail.objectives`. In an inner node, the points below a child count as
+        its positives.
+    C : float, default 1.0
+        Cost of the loss of the node classifiers, in LIBLINEAR's scaling (see `DiSMEC`).
+    bias : float, default 0.2
+        Value of the constant feature; 0 for none.
+    tol : float, default 0.1
+        Relative duality gap at which the training of a classifier ends.
+    max_passes : int, default 20
+        Passes over all points of a node at most.
+    prune : float, default 0.1
+        Weights below this absolute value are dropped.
+    beam : int or None, default 10
+        Nodes kept per level of the search; None for all (exact and slow). It may be changed after `fit`, or given to
+        `predict`.
+    n_jobs : int, default -1
+        Number of threads, -1 for all cores. The model does not depend on it.
+    random_state : int, default 0
+        Seed of the clusterings and of the order in which points are visited.
+
+    Attributes
+    ----------
+    trees_ : list of TreeModel
+        Trained trees.
+    n_trained_ : int
+        Number of trees trained so far, removed ones included.
+
+    Notes
+    -----
+    Labels are compared by the sum of the unit-length features of their points (section 4.1). The classifiers of a node
+    have the squared hinge loss and train on the points that have a label below the node (section 4.2). The score of a
+    label is the mean over trees of exp(-sum of [1 - w.x]+^2 along its path), in (0, 1] (section 4.3). Labels that no
+    beam reaches are not predicted: a row may end in padding.
     """
 
     def _split(self, rows: sparse.csr_matrix) -> Split:
@@ -198,14 +261,32 @@ class Parabel(LabelTreeModel):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Bonsai(LabelTreeModel):
-    """Wide, shallow label trees from plain k-means (Khandagale, Xiao and Babbar 2020).
+    """Wide, shallow label trees from k-means without balancing (Khandagale, Xiao and Babbar 2020).
 
-    n_children: clusters that a node is parted into; a node with fewer labels, into as many as it has labels.
-    max_leaf: nodes with more labels are parted. max_depth: levels of nodes; at the last one a node holds its labels,
-        however many.
-    representation: what labels are clustered by: "pifa" (the features of their points), "output" (the labels of their
-        points) or "joint" (both).
-    The other parameters are those of `Parabel`.
+    Parameters
+    ----------
+    n_children : int, default 100
+        Clusters that a node is split into; for a node with fewer labels, as many as it has labels.
+    max_leaf : int, default 100
+        Nodes with more labels are split.
+    max_depth : int, default 3
+        Levels of nodes. A node at the last level keeps all its labels, however many.
+    representation : {"pifa", "output", "joint"}, default "pifa"
+        What labels are compared by: the features of their points, the labels of their points, or both.
+    n_trees, hierarchy, weighting, C, bias, tol, max_passes, prune, beam, n_jobs, random_state
+        See `Parabel`.
+
+    Attributes
+    ----------
+    trees_ : list of TreeModel
+        Trained trees.
+    n_trained_ : int
+        Number of trees trained so far, removed ones included.
+
+    Notes
+    -----
+    Node classifiers and scores are those of `Parabel`. In shallow trees fewer errors add up along a path; in clusters
+    of any size similar labels stay together (section 3.2).
     """
 
     n_children: int = 100

@@ -1,8 +1,8 @@
-"""Training the classifiers of one node: a small problem cut out of the data, solved in label blocks, kept sparse.
+"""Train the classifiers of one node: a small problem cut out of the data, solved in label blocks, kept sparse.
 
-The children of a node share their points: those that carry some label below the node (Prabhu et al. 2018, section 4.2).
-They are few and use few of the features, so the node gets a copy of its rows with features numbered anew: the solver's
-weights are then small enough to stay in the processor's cache.
+The children of a node share their points: those with some label below the node (Prabhu et al. 2018, section 4.2). These
+points are few and use few of the features. So the node gets a copy of its rows with its features renumbered from 0: the
+solver's weights are then small enough to stay in the processor's cache.
 """
 
 from __future__ import annotations
@@ -23,21 +23,19 @@ from longtail.trees.label.tree import LabelTree
 
 
 class TrainedNode(NamedTuple):
-    """The weights of a node by feature: `features` rising; those of row r are entries `starts[r]` to `starts[r + 1]`,
-    `children` (counted within the node) and `values`. `bias`: one a child. `gaps`: relative duality gaps.
-    """
+    """Weights of a node by feature: row r has the entries `starts[r]` to `starts[r + 1]` of `children` and `values`."""
 
-    features: NDArray[np.int32]
+    features: NDArray[np.int32]  # feature of each row, ascending
     starts: NDArray[np.int64]
-    children: NDArray[np.int32]
+    children: NDArray[np.int32]  # numbered within the node
     values: NDArray[np.float32]
-    bias: NDArray[np.float32]
-    gaps: NDArray[np.float64]
+    bias: NDArray[np.float32]  # one per child
+    gaps: NDArray[np.float64]  # relative duality gap per child
 
 
 @dataclass
 class NodeTrainer:
-    """Training data in the form that `train` cuts a node's problem out of; threads may share it."""
+    """Training data from which `train` cuts out the problem of a node; threads may share it."""
 
     X: sparse.csr_matrix
     Y: sparse.csr_matrix
@@ -53,10 +51,11 @@ class NodeTrainer:
         self._rows = self.X.indptr.astype(np.int64), self.X.indices, self.X.data
 
     def train(self, node: int) -> TrainedNode:
+        """Train the classifiers of a node's children on the points with a label below the node."""
         tree, options = self.tree, self.options
         first, end = int(tree.child_start[node]), int(tree.child_start[node + 1])
         below = tree.below[first:end]
-        # Two arrays over all points and all features, cleared by their user: a node touches few of either.
+        # Two arrays, over all points and over all features. Kernels clear what they used: a node touches few of either.
         slots = self._scratch.pop() if self._scratch else self._new_scratch()
         try:
             points, edge_start, edge_points = _points_below(*self._points_of, tree.order, below, slots[0])
@@ -96,7 +95,7 @@ class NodeTrainer:
 
 @njit(cache=True, nogil=True)
 def _points_below(label_start, label_points, order, below, slot):
-    """The points that carry a label below some edge, and for each edge where its points stand among them."""
+    """Return the points with a label below some edge, and for each edge the positions of its points among them."""
     n_edges = below.shape[0]
     most = 0
     for e in range(n_edges):
@@ -127,8 +126,9 @@ def _points_below(label_start, label_points, order, below, slot):
 
 @njit(cache=True, nogil=True)
 def _cut_out(indptr, indices, data, points, bias, slot):
-    """Rows of these points with features numbered by first appearance (frequent ones come early, hence stand close
-    together) and the bias as the last feature; and the features in that numbering.
+    """Return the rows of these points with renumbered features and the bias as the last one, and the features.
+
+    Features are numbered by first appearance: frequent ones come early and so are close together in memory.
     """
     extra = 1 if bias != 0 else 0
     n = points.shape[0]
@@ -160,7 +160,7 @@ def _cut_out(indptr, indices, data, points, bias, slot):
 
 @njit(cache=True, nogil=True)
 def _kept(W, n_features, children, threshold):
-    """(feature, child, weight) of the weights that are large enough to keep."""
+    """Return feature, child and weight of the weights that are large enough to keep."""
     n = 0
     for f in range(n_features):
         for b in range(children.shape[0]):
@@ -178,7 +178,7 @@ def _kept(W, n_features, children, threshold):
 
 @njit(cache=True, nogil=True)
 def _by_feature(features, rows, children, values):
-    """The entries by feature, features rising; within a feature in the order given (blocks come one after another)."""
+    """Sort the entries by feature, ascending; within a feature they keep their order (block after block)."""
     rank = np.empty(features.shape[0], np.int64)
     by_id = np.argsort(features)
     for r in range(by_id.shape[0]):

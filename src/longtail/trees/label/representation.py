@@ -1,4 +1,4 @@
-"""What a label looks like to the clustering: a sparse row of unit length, made of the points that carry it."""
+"""Represent labels for clustering: one sparse row of unit length per label, made from the points that have it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,23 @@ REPRESENTATIONS = ("pifa", "output", "joint")
 
 
 def label_representation(X: sparse.csr_matrix, Y: sparse.csr_matrix, kind: str) -> sparse.csr_matrix:
-    """(labels, dimensions) CSR float32 with rows of unit length; a label without points has an empty row.
+    """Return one row of unit length per label; a label without points has an empty row.
 
-    "pifa": the sum of the unit-norm feature vectors of the label's points (Prabhu et al. 2018, section 4.1; Khandagale
-    et al. 2020, eq. 1). "output": the sum of the label vectors of its points, i.e. how often it occurs together with
-    each label (Khandagale et al. 2020, section 3.1.2). "joint": both side by side, each of unit length.
+    Parameters
+    ----------
+    X : (n, D) csr_matrix of float32
+        Features.
+    Y : (n, L) csr_matrix
+        Label indicator.
+    kind : {"pifa", "output", "joint"}
+        "pifa": the sum of the unit-length feature vectors of the label's points (Prabhu et al. 2018, section 4.1;
+        Khandagale et al. 2020, eq. 1). "output": the sum of the label vectors of its points, i.e. how often it occurs
+        together with each label (Khandagale et al. 2020, section 3.1.2). "joint": both side by side, each of unit
+        length.
+
+    Returns
+    -------
+    (L, D), (L, L) or (L, D + L) csr_matrix of float32
     """
     by_label = sparse.csr_matrix(Y.T, dtype=np.float32)
     parts = []

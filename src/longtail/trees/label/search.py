@@ -1,12 +1,12 @@
 """Beam search through trained label trees.
 
-All the weights of a node stand together, by feature: one pass over a point's features serves all children of the node
-(the chunked layout of Etter et al. 2022, MSCM). A feature is looked up among the node's either by binary search or,
-where many points of a batch visit the node, in a table over all features that is filled for them all. Either way the
-same numbers are added in the same order.
+All weights of a node are stored together, by feature: one pass over a point's features serves all children of the node
+(the chunked layout of Etter et al. 2022, MSCM). A feature is looked up among the node's features by binary search or,
+if many points of a batch visit the node, in a table over all features that is filled once for all of them. Both ways
+add the same numbers in the same order.
 
-The score of a path is the sum of -[1 - w.x]+^2 over its edges (Prabhu et al. 2018, section 4.3). Its exponential lies
-in (0, 1] and stands for the probability of the label; trees are averaged.
+The score of a path is the sum of -[1 - w.x]+^2 over its edges (Prabhu et al. 2018, section 4.3). Its exponential, in
+(0, 1], takes the place of the label's probability; it is averaged over trees.
 """
 
 from __future__ import annotations
@@ -23,18 +23,35 @@ from longtail.core.threads import each_in_threads, thread_count
 from longtail.trees.label.weights import TreeModel, read_only
 
 _POINTS_AT_A_TIME = 512
-_CANDIDATES_AT_A_TIME = 1 << 20  # bounds what a thread holds at once, all its points and trees together
-_SEARCH_COST = 8  # a binary search takes about as long as filling and clearing so many places of the table
-_LEAST = np.float32(1e-38)  # a path so bad that its probability is no normal float still ranks behind all others
+_CANDIDATES_AT_A_TIME = 1 << 20  # bounds the memory of a thread, over all its points and trees
+_SEARCH_COST = 8  # a binary search takes about as long as filling and clearing this many entries of the table
+_LEAST = np.float32(1e-38)  # a label whose probability underflows still ranks, behind all others
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
 
 def search(
     X: sparse.csr_matrix, trees: Sequence[TreeModel], k: int, *, n_labels: int, beam: int | None, n_jobs: int | None
 ) -> Predictions:
-    """The k best labels of each row of X; labels that no beam reaches are not among them.
+    """Return the k best labels per row of X; labels that no beam reaches are not among them.
 
-    beam: nodes kept at each level, None for all of them (exact).
+    Parameters
+    ----------
+    X : (n, D) csr_matrix of float32
+        Features.
+    trees : sequence of TreeModel
+        Trained trees.
+    k : int
+        Labels per point.
+    n_labels : int
+        Number of labels.
+    beam : int or None
+        Nodes kept per level; None for all (exact).
+    n_jobs : int or None
+        Number of threads.
+
+    Returns
+    -------
+    Predictions
     """
     labels, scores = empty_top(X.shape[0], k)
     rows = tuple(read_only(array) for array in (X.indptr.astype(np.int64), X.indices, X.data))
@@ -60,9 +77,9 @@ def search(
 
 @njit(cache=True, nogil=True)
 def _search_tree(x_start, x_features, x_values, first, end, n_features, tree, beam, found, found_scores, n_found):
-    """The labels that points first..end-1 reach, with the logarithms of their probabilities.
+    """Find the labels that points first..end-1 reach, and the logarithms of their probabilities.
 
-    Level by level; the points that stand at a node are worked on together.
+    The search goes level by level and handles all points that are at a node together.
     """
     child_start, child, _, _, row_start, features = tree[:6]
     rows = np.empty(np.max(x_start[first + 1 : end + 1] - x_start[first:end]), np.int64)
@@ -104,7 +121,7 @@ def _search_tree(x_start, x_features, x_values, first, end, n_features, tree, be
 
 @njit(cache=True, nogil=True)
 def _visits_by_node(at, visits):
-    """Nodes that some point stands at, and for each of them the (point, slot) pairs, as point * beam + slot."""
+    """Return the nodes that some point is at, and for each node its (point, slot) pairs, as point * beam + slot."""
     n, beam = at.shape
     nodes = np.empty(n * beam, np.int32)
     n_nodes = total = 0
@@ -119,7 +136,7 @@ def _visits_by_node(at, visits):
     starts = np.zeros(n_nodes + 1, np.int64)
     for j in range(n_nodes):
         starts[j + 1] = starts[j] + visits[nodes[j]]
-        visits[nodes[j]] = starts[j]  # now the next free place
+        visits[nodes[j]] = starts[j]  # from here on the next free position
     who = np.empty(total, np.int64)
     for i in range(n):
         for slot in range(beam):
@@ -143,7 +160,7 @@ def _worth_a_table(x_start, points, n_rows, possible):
 
 @njit(cache=True, nogil=True)
 def _margins(x_start, x_features, x_values, i, tree, v, table, with_table, rows, margins):
-    """w.x + b of every child of node v; `rows` is room for the places of a point's features among the node's."""
+    """Set `margins` to w.x + b for every child of node v; `rows` is a buffer for the rows of the point's features."""
     child_start, _, bias, scale, row_start, features, is_dense, first_value, dense_values = tree[:9]
     first_offset, offsets, sparse_children, sparse_values = tree[9:]
     n_children, start = child_start[v + 1] - child_start[v], x_start[i]
@@ -159,7 +176,7 @@ def _margins(x_start, x_features, x_values, i, tree, v, table, with_table, rows,
     if is_dense[v] and n_children == 2:  # half of all visits in a binary tree: both sums stay in registers
         left, right = _ZERO, _ZERO
         for p in range(length):
-            # Without a branch: whether a feature is among the node's cannot be foreseen.
+            # Without a branch: the processor cannot predict whether the node has the feature.
             x = x_values[start + p] if rows[p] >= 0 else _ZERO
             at = base + 2 * max(rows[p], 0)
             left += x * np.float32(dense_values[np.uint64(at)])
@@ -184,7 +201,7 @@ def _margins(x_start, x_features, x_values, i, tree, v, table, with_table, rows,
 
 @njit(cache=True, nogil=True)
 def _find(wanted, features, rows):
-    """Where each of `wanted` (rising) stands in `features` (rising), -1 for those that do not."""
+    """Set `rows` to the position of each of `wanted` in `features`, -1 if absent; both are ascending."""
     n = features.shape[0]
     low = 0
     for p in range(wanted.shape[0]):
@@ -200,7 +217,7 @@ def _find(wanted, features, rows):
 
 @njit(cache=True, nogil=True)
 def _average(found, found_scores, n_found, n_labels, labels, scores):
-    """The best labels by the mean probability over trees; a tree that did not reach a label gives it none."""
+    """Rank labels by their mean probability over trees; it counts as 0 in a tree that did not reach the label."""
     n_trees = found.shape[0]
     total, seen = np.zeros(n_labels, np.float32), np.zeros(n_labels, np.bool_)
     share = _ONE / np.float32(n_trees)

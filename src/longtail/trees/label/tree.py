@@ -1,4 +1,4 @@
-"""A label tree as flat arrays, and its growth by repeated clustering."""
+"""Label trees as flat arrays, grown by repeated clustering."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class LabelTree:
-    """Node 0 is the root, and a node's id is above its parent's. The children of node v are edges
-    `child_start[v]` to `child_start[v + 1]`; `child[e]` is a label (>= 0) or the node `-1 - child[e]`.
+    """Label tree as flat arrays. Node 0 is the root; a node's id is higher than its parent's.
 
-    `order` lists the labels so that those below an edge stand together: `order[below[e, 0] : below[e, 1]]`.
+    The children of node v are the edges `child_start[v]` to `child_start[v + 1]`; `child[e]` is a label (>= 0) or the
+    node `-1 - child[e]`. `order` lists the labels such that those below edge e are
+    `order[below[e, 0] : below[e, 1]]`.
     """
 
     child_start: NDArray[np.int64]
@@ -33,7 +34,7 @@ class LabelTree:
 
 
 def levels_of(child_start: NDArray[np.int64], child: Ints) -> Ints:
-    """The level of each node: 0 for the root."""
+    """Return the level of each node; the root has level 0."""
     levels = np.zeros(child_start.size - 1, np.int32)
     for node, (first, end) in enumerate(pairwise(child_start.tolist())):  # parents come before their children
         nodes = -1 - child[first:end]
@@ -48,10 +49,27 @@ Split = Callable[[Ints, np.random.Generator], NDArray[np.int64]]
 def grow(
     labels: Ints, split: Split, *, max_leaf: int, max_depth: int | None, seed: int, n_jobs: int | None
 ) -> LabelTree:
-    """The tree of these labels: nodes with more than `max_leaf` labels are split, level by level, nodes in parallel.
+    """Grow a label tree, level by level, the nodes of a level in parallel.
 
-    split: the cluster of each label it is given. A node at `max_depth` is a leaf whatever its size. A cluster of one
-    label needs no node: the label becomes a child itself.
+    Parameters
+    ----------
+    labels : array of int32
+        Labels of the tree.
+    split : callable
+        Returns the cluster of each label, given labels and a random generator.
+    max_leaf : int
+        Nodes with more labels are split.
+    max_depth : int or None
+        Levels of nodes; a node at the last level is a leaf, whatever its size. None for no limit.
+    seed : int
+        Seed of the splits.
+    n_jobs : int or None
+        Number of threads.
+
+    Returns
+    -------
+    LabelTree
+        A cluster of one label has no node: the label itself is the child.
     """
 
     def groups_of(work: tuple[Ints, int]) -> Groups:
@@ -60,7 +78,7 @@ def grow(
             return [members[i : i + 1] for i in range(members.size)]
         clusters = split(members, np.random.default_rng([seed, depth, first]))
         groups = [members[clusters == c] for c in np.unique(clusters)]
-        # Labels that all look the same cannot be told apart by any clustering: cut them evenly.
+        # No clustering can separate labels with equal representations: halve them.
         return groups if len(groups) > 1 else [np.asarray(half) for half in np.array_split(members, 2)]
 
     depth = 1
@@ -77,7 +95,7 @@ def grow(
 
 
 def assemble(levels: list[list[Groups]]) -> LabelTree:
-    """Flat arrays from, for each level, the groups of labels of each node's children; a group of one is a label."""
+    """Return the tree whose levels list, per node, the labels below each child; a group of one is a label itself."""
     child_start, child, sizes = [0], [], []
     n_nodes = 1
     for groups_of_nodes in levels:
@@ -98,7 +116,7 @@ def assemble(levels: list[list[Groups]]) -> LabelTree:
 
 
 def _ranges(child_start: NDArray[np.int64], child: Ints, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the labels below each edge stand when siblings follow each other."""
+    """Return the range of each edge's labels in `order`, where siblings follow each other."""
     below = np.zeros((child.size, 2), np.int64)
     first_of_node = np.zeros(child_start.size - 1, np.int64)
     for node, (first, end) in enumerate(pairwise(child_start.tolist())):  # parents come before their children

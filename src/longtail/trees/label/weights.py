@@ -1,4 +1,4 @@
-"""A trained label tree as flat arrays: what is saved, mapped when loaded, and searched."""
+"""Trained label trees as flat arrays, as they are saved, memory-mapped when loaded, and searched."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ _LARGEST = np.iinfo(np.int16).max
 class TreeModel:
     """A label tree with its weights, as flat arrays; node and edge numbers are those of `LabelTree`.
 
-    The features of node v are rows `row_start[v]` to `row_start[v + 1]` of `features`, rising within a node. A node
-    keeps its weights in the form that takes less room, `is_dense[v]`, from `first_value[v]` on:
-    dense: row by row one of `dense_values` for every child;
-    sparse: row r (counted within the node) has the entries `offsets[first_offset[v] + r]` to the next, of
-    `sparse_children` (counted within the node) and `sparse_values`.
-    Weights are in units of `scale` of their edge: sixteen bits are finer than what training to a duality gap leaves
-    undecided.
+    The features of node v are the rows `row_start[v]` to `row_start[v + 1]` of `features`, ascending within a node. A
+    node stores its weights, from `first_value[v]` on, in the form that takes less memory (`is_dense[v]`):
+
+    dense    `dense_values` has, row by row, one value per child.
+    sparse   Row r of the node has the entries `offsets[first_offset[v] + r]` to the next offset of `sparse_children`
+             (numbered within the node) and `sparse_values`.
+
+    Weights are multiples of the `scale` of their edge. Sixteen bits are precise enough: rounding to them is finer than
+    what a duality gap leaves open.
     """
 
     child_start: NDArray[np.int64]
@@ -50,6 +52,7 @@ class TreeModel:
 
     @classmethod
     def of(cls, tree: LabelTree, nodes: Sequence[TrainedNode]) -> TreeModel:
+        """Join the trained nodes of a tree, in the order of their ids."""
         n_children = np.diff(tree.child_start)
         most = int(n_children.max())
         child_type = np.uint8 if most <= 1 << 8 else np.uint16 if most <= 1 << 16 else np.uint32
@@ -81,14 +84,15 @@ class TreeModel:
         return int(self.child_start.size - 1)
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """All arrays in the order of the fields, as the kernels take them."""
+        """Return all arrays in the order of the fields, as the kernels take them."""
         return tuple(self.to_arrays().values())
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all arrays by name; `TreeModel(**arrays)` undoes it."""
         return {part.name: getattr(self, part.name) for part in fields(self) if part.init}
 
     def most_candidates(self, beam: int) -> int:
-        """Labels that a search can come across at most: on each level those of the largest nodes in its beam."""
+        """Return the most labels that a search can find: on each level those of the `beam` largest nodes."""
         if beam not in self._most:
             levels = levels_of(self.child_start, self.child)
             n_labels = np.diff(np.concatenate([[0], np.cumsum(self.child >= 0)])[self.child_start])
@@ -98,7 +102,7 @@ class TreeModel:
 
 
 def _in_sixteen_bits(node: TrainedNode) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
-    """The unit of each child, such that its largest weight just fits, and the weights in these units."""
+    """Return the scale of each child, such that its largest weight just fits, and the weights in these units."""
     largest = _largest_of_each(node.children, node.values, node.bias.size)
     scale = (np.maximum(largest, np.float32(1e-30)) / np.float32(_LARGEST)).astype(np.float32)
     return scale, np.rint(node.values / scale[node.children]).astype(np.int16)
@@ -106,7 +110,7 @@ def _in_sixteen_bits(node: TrainedNode) -> tuple[NDArray[np.float32], NDArray[np
 
 @njit(cache=True, nogil=True)
 def _largest_of_each(children, values, n_children):
-    """The largest absolute value of each child; np.maximum.at is many times slower."""
+    """Return the largest absolute value per child; np.maximum.at is many times slower."""
     largest = np.zeros(n_children, np.float32)
     for i in range(children.shape[0]):
         largest[children[i]] = max(largest[children[i]], abs(values[i]))
@@ -128,7 +132,7 @@ def _joined(parts: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that cannot be written: mapped arrays are such, and Numba compiles anew for each kind."""
+    """Return a read-only view: mapped arrays are read-only, and Numba compiles writable and read-only separately."""
     view = array.view()
     view.flags.writeable = False
     return view
