@@ -4,7 +4,7 @@ Run a benchmark from the root of the repository, e.g. `python -m benchmarks.line
 before it is used: benchmarks of networks run on machines that have little more than torch.
 """
 
-from benchmarks.common.record import LAB, ROOT, about, add_out, load, save
+from benchmarks.common.record import LAB, ROOT, about, add_out, image, load, save
 from benchmarks.common.tables import decimals, markdown_table
 
-__all__ = ["LAB", "ROOT", "about", "add_out", "decimals", "load", "markdown_table", "save"]
+__all__ = ["LAB", "ROOT", "about", "add_out", "decimals", "image", "load", "markdown_table", "save"]

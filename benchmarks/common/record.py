@@ -37,6 +37,11 @@ def save(
     return file
 
 
+def image(name: str, folder: Path = LAB) -> Path:
+    """Return where a picture goes: docs/images, or the folder of the figures where that is another."""
+    return (IMAGES if folder == LAB else folder) / name
+
+
 def load(name: str, folder: Path = LAB) -> dict[str, Any]:
     """Return a measurement file, or {} where there is none."""
     file = folder / f"{name}.json"

@@ -1,6 +1,6 @@
 """How fast the metrics are: P, nDCG, R, PSP and PSnDCG at 1, 3, 5 of 100,000 points x 10 predictions, beside napkinxc.
 
-    python benchmarks/metrics.py [--points N]
+    python -m benchmarks.metrics.speed [--points N]
 
 Both compute the same set from the same predictions in one run, and the largest difference of the results is printed.
 napkinxc gets the form it is fastest on, lists of label ids, made beforehand; longtail gets CSR and `Predictions`.
@@ -23,7 +23,7 @@ NAMES = ("P", "nDCG", "R", "PSP", "PSnDCG")
 
 
 def make(n_points: int, n_labels: int = 5000, k: int = 10) -> tuple[Predictions, sparse.csr_matrix, np.ndarray]:
-    """Five labels a point from a power law; predictions that hold about half of them."""
+    """Make five labels per point from a power law; predictions that hold about half of them."""
     rng = np.random.default_rng(0)
     popularity = np.arange(1, n_labels + 1) ** -0.8
     drawn = rng.choice(n_labels, size=(n_points, 5), p=popularity / popularity.sum())

@@ -1,46 +1,39 @@
 """What the tail modules do, in pictures: on EURLEX57K, training part to test part, with the settings of the recipes.
 
-    python benchmarks/tail_modules.py frontier [dismec parabel bonsai fastxml ...]
-    python benchmarks/tail_modules.py overhead       # seconds of prediction through RankNet and of its base alone
-    python benchmarks/tail_modules.py norms          # classifier norm against label frequency, before and after Taug
-    python benchmarks/tail_modules.py copies         # PSP@k against n_aug
-    python benchmarks/tail_modules.py split          # PSP@k against tau
-    python benchmarks/tail_modules.py blocks         # RankNet with and without parts of itself
+    python -m benchmarks.tail.modules frontier [dismec parabel bonsai fastxml ...]
+    python -m benchmarks.tail.modules overhead       # seconds of prediction through RankNet and of its base alone
+    python -m benchmarks.tail.modules norms          # classifier norm against label frequency, before and after Taug
+    python -m benchmarks.tail.modules copies         # PSP@k against n_aug
+    python -m benchmarks.tail.modules split          # PSP@k against tau
+    python -m benchmarks.tail.modules blocks         # RankNet with and without parts of itself
 
-Each writes docs/results/tail-modules-NAME.json and its table in docs/tail-modules.md; all but `overhead` draw
-docs/images/tail_NAME.png. `frontier` adds to what the file holds for other bases; without training anything, it draws
-the picture anew when it is given the base `none`. Data are those of recipes/eurlex57k. The tables that put recipes side
-by side are made by benchmarks/tail_tables.py.
+Each writes docs/lab/benchmarks/tail-modules-NAME.json; all but `overhead` draw docs/images/tail_NAME.png. `frontier`
+adds to what the file holds for other bases; given the base `none`, it only draws the picture again. The data is that of
+recipes/eurlex57k.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.common import ROOT, decimals, image, load, markdown_table, save
+from benchmarks.common.data import features_of, recipe_named
 from longtail import DiSMEC, RankNet, Taug, load_model
-from longtail.bench.prepare import prepared
-from longtail.bench.recipe import find_data_root, read_recipe
-from longtail.bench.results import markdown_table
-from longtail.bench.run import commit, machine
 from longtail.compose.blocks import ResidualBlocks
-from longtail.data import Dataset, read_dataset
+from longtail.data import Dataset
 from longtail.trees.label.weights import TreeModel
 from longtail.workflow.score import score_predictions
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-ROOT = Path(__file__).resolve().parents[1]
-RECIPES = ROOT / "recipes" / "eurlex57k"
 KEPT = ROOT / ".cache" / "tail-modules"  # fitted bases
 EXPONENTS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
 COPIES = (0, 1, 4, 8)
@@ -59,13 +52,12 @@ ROUNDS = 9
 
 
 def data() -> tuple[Dataset, Dataset]:
-    recipe = read_recipe(RECIPES / "dismec.toml")
-    folder = prepared(recipe, find_data_root(None, recipe.path), ROOT / ".cache" / "features")
-    return read_dataset(folder / "train"), read_dataset(folder / "test")
+    return features_of(recipe_named("eurlex57k/dismec"))
 
 
-def base_of(name: str) -> Any:
-    return read_recipe(RECIPES / f"{name}.toml").estimator()
+def estimator(name: str) -> Any:
+    """Return the unfitted estimator of a recipe or variant of EURLEX57K."""
+    return recipe_named(f"eurlex57k/{name}").estimator()
 
 
 def measured(model: Any, test: Dataset, **arguments: Any) -> dict[str, float]:
@@ -77,45 +69,26 @@ def measured(model: Any, test: Dataset, **arguments: Any) -> dict[str, float]:
 
 
 def table(first: str, rows: dict[str, dict[str, float]]) -> str:
-    cells = [[name, *(f"{values[metric]:.2f}" for metric in METRICS)] for name, values in rows.items()]
-    return markdown_table([first, *METRICS], cells)
+    return markdown_table([first, *METRICS], [[name, *decimals(values, METRICS)] for name, values in rows.items()])
 
 
 def write(name: str, content: dict[str, Any], *, command: str | None = None) -> None:
-    command = command or f"python benchmarks/tail_modules.py {name}"
-    about = {"command": command, "commit": commit(), "machine": machine()}
-    file = ROOT / "docs" / "results" / f"tail-modules-{name}.json"
-    file.write_text(json.dumps(about | content, indent=1) + "\n", encoding="utf-8")
+    """Record a measurement and print its table."""
+    save(f"tail-modules-{name}", content, command or f"python -m benchmarks.tail.modules {name}")
     print(content["table"])
-    fill(name, content["table"])
-
-
-def fill(name: str, text: str) -> None:
-    """Put a table between its marks in docs/tail-modules.md, where it has any."""
-    page = ROOT / "docs" / "tail-modules.md"
-    before, begin, rest = page.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
-    _, end, after = rest.partition(f"<!-- end of {name} -->")
-    if begin and end:
-        page.write_text(f"{before}{begin}{text}\n{end}{after}", encoding="utf-8")
-
-
-def saved(name: str) -> dict[str, Any]:
-    file = ROOT / "docs" / "results" / f"tail-modules-{name}.json"
-    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return content
 
 
 # --- the frontier ---------------------------------------------------------------------------------------------------
 
 
 def frontier(names: Iterable[str]) -> None:
-    """PSP@1 against P@1 as the exponent moves, without blocks (which is PropensityRerank) and with them (RankNet)."""
+    """Measure PSP@1 against P@1 as the exponent moves: without blocks (PropensityRerank) and with them (RankNet)."""
     train, test = data()
-    lines = saved("frontier").get("lines", {})
+    lines = load("tail-modules-frontier").get("lines", {})
     for name in names:
         if name == "none":
             continue
-        model = read_recipe(RECIPES / f"ranknet-{name}.toml").estimator().fit(train.X, train.Y)
+        model = estimator(f"ranknet-{name}").fit(train.X, train.Y)
         model.base_.save(KEPT / name, overwrite=True)
         model.base_ = Remembering(model.base_)
         ranknet = {str(e): measured(model, test, exponent=e) for e in EXPONENTS}
@@ -125,13 +98,14 @@ def frontier(names: Iterable[str]) -> None:
         lines[name] = {"PropensityRerank": closed, "RankNet": ranknet, "chosen": chosen}
         print(name, chosen, flush=True)
     lines = {name: lines[name] for name in COLORS if name in lines}
-    write("frontier", {"lines": lines, "table": frontier_table(lines)})
+    if list(names) != ["none"]:
+        write("frontier", {"lines": lines, "table": frontier_table(lines)})
     figure, axes = plt.subplots(1, 2, figsize=(15, 6.5), layout="constrained")
     for axis, (title, shown) in zip(axes, PANELS.items(), strict=True):
         draw_frontier(axis, {name: lines[name] for name in shown if name in lines})
         axis.set(title=f"EURLEX57K, test part: {title}", xlabel="P@1, %", ylabel="PSP@1, %")
     axes[1].set_xlim(left=87)  # beyond, exponents of PW-cb lose both
-    figure.savefig(ROOT / "docs" / "images" / "tail_frontier.png", dpi=110)
+    figure.savefig(image("tail_frontier.png"), dpi=110)
 
 
 class Remembering:
@@ -205,7 +179,7 @@ def overhead(_: Iterable[str]) -> None:
     content, cells = {}, []
     for name in PANELS["bases"]:
         if not (KEPT / name).is_dir():
-            base_of(name).fit(train.X, train.Y).save(KEPT / name)
+            estimator(name).fit(train.X, train.Y).save(KEPT / name)
         base = load_model(KEPT / name)
         few = train.subset(np.arange(2000))
         model = RankNet(base=base, prefit=True, blocks=0).fit(few.X, few.Y)
@@ -254,8 +228,8 @@ def norms(_: Iterable[str]) -> None:
     axes[0].set(title="training points", xlabel="label, by its number of points", yscale="log")
     content: dict[str, Any] = {}
     for axis, name, norm in ((axes[1], "dismec", dismec_norms), (axes[2], "bonsai", bonsai_norms)):
-        plain = norm(base_of(name).fit(train.X, train.Y))
-        taug = Taug(base=base_of(name), merge="raw").fit(train.X, train.Y)
+        plain = norm(estimator(name).fit(train.X, train.Y))
+        taug = Taug(base=estimator(name), merge="raw").fit(train.X, train.Y)
         augmented = np.zeros_like(plain)
         for labels, model in zip((taug.head_, taug.tail_), taug.models_.models, strict=True):
             augmented[labels] = norm(model)[: labels.size]
@@ -269,7 +243,7 @@ def norms(_: Iterable[str]) -> None:
     header = ["mean norm of labels, from frequent to rare", *(f"fifth {i}" for i in range(1, 6))]
     cells = [[name, *(f"{value:.2f}" for value in fifths)] for name, fifths in content.items()]
     write("norms", {"fifths": content, "table": markdown_table(header, cells)})
-    figure.savefig(ROOT / "docs" / "images" / "tail_norms.png", dpi=110)
+    figure.savefig(image("tail_norms.png"), dpi=110)
 
 
 def dismec_norms(model: DiSMEC) -> NDArray[np.float64]:
@@ -308,10 +282,10 @@ def smooth(values: NDArray[np.float64], width: int = 101) -> NDArray[np.float64]
 
 def swept(name: str, parameter: str, values: Iterable[float], title: str) -> None:
     train, test = data()
-    plain = base_of("bonsai").fit(train.X, train.Y)
+    plain = estimator("bonsai").fit(train.X, train.Y)
     rows = {"Bonsai": measured(plain, test)}
     for value in values:
-        model = Taug(base=base_of("bonsai"), merge="raw", **{parameter: value}).fit(train.X, train.Y)
+        model = Taug(base=estimator("bonsai"), merge="raw", **{parameter: value}).fit(train.X, train.Y)
         rows[f"Taug, {parameter} = {value}"] = measured(model, test)
         print(value, rows[f"Taug, {parameter} = {value}"], flush=True)
     write(name, {"rows": rows, "table": table("model", rows)})
@@ -325,7 +299,7 @@ def swept(name: str, parameter: str, values: Iterable[float], title: str) -> Non
         axis.set(xlabel=title, ylabel="%")
         axis.legend()
     figure.suptitle("Taug over Bonsai on EURLEX57K, test part; dotted: Bonsai alone")
-    figure.savefig(ROOT / "docs" / "images" / f"tail_{name}.png", dpi=110)
+    figure.savefig(image(f"tail_{name}.png"), dpi=110)
 
 
 def copies(_: Iterable[str]) -> None:
@@ -345,7 +319,7 @@ def blocks(_: Iterable[str]) -> None:
     train, _test = data()
     part = np.random.default_rng(0).permutation(train.n_points) % 5
     first, second, held = (train.subset(np.flatnonzero(chosen)) for chosen in (part < 3, part == 3, part == 4))
-    base = base_of("dismec").fit(first.X, first.Y)
+    base = estimator("dismec").fit(first.X, first.Y)
     variants: dict[str, dict[str, Any]] = {
         "no blocks, which is PropensityRerank": {"blocks": 0}, "RankNet": {}, "two blocks": {"blocks": 2},
         "8 units": {"units": 8}, "no population-aware loss": {"balance": 0.0, "anchor": 1e4, "shrink": 1e3},
@@ -370,7 +344,7 @@ def blocks(_: Iterable[str]) -> None:
         axis.plot(*zip(*points, strict=True), marker=".", label=name)
     axis.set(title="RankNet over one DiSMEC, exponents 0 to 0.7", xlabel="P@1, %", ylabel="PSP@1, %")
     axis.legend()
-    figure.savefig(ROOT / "docs" / "images" / "tail_blocks.png", dpi=110)
+    figure.savefig(image("tail_blocks.png"), dpi=110)
 
 
 def main() -> None:

@@ -1,10 +1,8 @@
 """Parabel and Bonsai beside PECOS and omikuji, on the same files in one run; and how far to trust their scores.
 
-    python benchmarks/label_trees.py [--recipe recipes/eurlex57k/parabel.toml] [--pecos-python P] [--omikuji-python P]
+    python -m benchmarks.trees.label_trees [--dataset eurlex57k] [--pecos-python P] [--omikuji-python P] [--calibration]
 
-Peers run only when a Python that has them is named; nothing is installed. In environments of their own:
-    pip install 'numpy<2' 'scipy<1.14' scikit-learn && pip install --no-deps libpecos
-    pip install omikuji numpy scipy
+Peers: see benchmarks/peers. Writes docs/lab/benchmarks/label-trees-DATASET.json.
 """
 
 from __future__ import annotations
@@ -16,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers import ROOT, common_data, compare, machine, table
 from scipy import sparse
 
+from benchmarks.common import add_out, save
+from benchmarks.common.data import add_data_root, recipe_named
+from benchmarks.peers import add_peers, common_data, compare, peers_of, table
 from longtail import Bonsai, Parabel
+from longtail.bench.recipe import Recipe
 from longtail.core.predictions import Predictions
 
 # What the recipes of EURLEX57K use (chosen on its dev part), with one tree and with three.
@@ -37,36 +38,30 @@ BINS = 10
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recipe", default="recipes/eurlex57k/parabel.toml")
-    parser.add_argument("--data-root", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--pecos-python")
-    parser.add_argument("--omikuji-python")
+    parser.add_argument("--dataset", default="eurlex57k")
+    add_data_root(parser)
+    add_peers(parser)
     parser.add_argument("--only", nargs="*", default=list(OURS), choices=list(OURS))
     parser.add_argument("--calibration", action="store_true", help="also measure the calibration of the scores")
-    parser.add_argument("--out", type=Path, help="write the figures as JSON, e.g. docs/results/benchmarks/NAME.json")
+    add_out(parser)
     options = parser.parse_args()
-    systems: dict[str, tuple[str, ...]] = {}
-    if options.pecos_python:
-        systems["PECOS XR-Linear"] = (options.pecos_python, "pecos")
-    if options.omikuji_python:
-        systems["omikuji, 3 trees"] = (options.omikuji_python, "omikuji")
+    data, systems = recipe_named(f"{options.dataset}/dismec"), peers_of(options)  # the features of all recipes there
     for name in options.only:
         model, parameters = OURS[name]
         systems[name] = (sys.executable, "longtail", model, json.dumps(parameters))
-    rows = compare(systems, options.recipe, options.data_root)
+    rows = compare(systems, data, options.data_root)
     text = table(rows, "PECOS XR-Linear")
     print(text)
-    content: dict[str, Any] = {"command": " ".join(["python benchmarks/label_trees.py", "--recipe", options.recipe])}
-    content |= {"machine": machine(), "table": text, "rows": rows}
+    content: dict[str, Any] = {"table": text, "rows": rows}
     if options.calibration:
-        content["calibration"] = calibration(options.recipe, options.data_root)
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(content, indent=1) + "\n")
+        content["calibration"] = calibration(data, options.data_root)
+    command = f"python -m benchmarks.trees.label_trees --dataset {options.dataset}"
+    command += " --calibration" if options.calibration else ""
+    save(f"label-trees-{options.dataset}", content, command, folder=options.out)
 
 
-def calibration(recipe: str, data_root: Path) -> dict[str, Any]:
-    """Expected calibration error of the five best labels of each test point, for each kind of model."""
+def calibration(recipe: Recipe, data_root: Path | None) -> dict[str, Any]:
+    """Return the expected calibration error of the five best labels of each test point, per kind of model."""
     found: dict[str, Any] = {}
     with common_data(recipe, data_root) as (_, train, test):
         for name, model in {
@@ -84,7 +79,7 @@ def calibration(recipe: str, data_root: Path) -> dict[str, Any]:
 
 
 def calibration_error(predictions: Predictions, Y: sparse.csr_matrix) -> tuple[float, list[tuple[float, ...]]]:
-    """The mean over predictions of |mean score - share that is right| of their bin; ten bins of equal width.
+    """Return the mean over predictions of |mean score - share that is right| of their bin; ten bins of equal width.
 
     Labels that are missing from the test set count as wrong, which a perfectly calibrated model would suffer from too.
     """

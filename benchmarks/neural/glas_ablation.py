@@ -1,19 +1,17 @@
 """GLaS with one setting changed at a time: tables 1 and 2 of Guo et al. (NeurIPS 2019), on other data.
 
-    python benchmarks/glas_ablation.py --data FOLDER [--set width=256] [--only regulariser ...] [--points 15000]
-                                       [--seeds 0 1 2] [--out FILE.json]
+    python -m benchmarks.neural.glas_ablation --data FOLDER --name NAME [--set width=256] [--only regulariser ...]
+                                              [--points 15000] [--seeds 0 1 2]
 
 FOLDER holds X.npz, Y.npz (training) and Xt.npz, Yt.npz (test): CSR matrices, rows of X of unit length, the same labels
 in both. Runs on a GPU where there is one. Needs numpy, scipy, scikit-learn, safetensors and torch; on a GPU no Numba.
 Train P@1 is that of the first training points, as many as there are test points, without input dropout. With several
-seeds every figure is their mean.
+seeds every figure is their mean. Writes docs/lab/benchmarks/glas-NAME.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import json
 import subprocess
 import threading
 import time
@@ -24,6 +22,9 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from benchmarks.common import add_out, markdown_table, save
+from benchmarks.common.settings import settings
+from longtail.bench.machine import machine
 from longtail.neural.glas import GLaS
 from longtail.objectives import PropensityModel
 
@@ -42,7 +43,7 @@ STUDIES: dict[str, dict[str, dict[str, Any]]] = {
     "width": {str(width): {"width": width} for width in (128, 256, 512, 1024, 2048)},
     "network": {"ReLU, 1 hidden layer": {"hidden": (1024,)}, "ReLU, 2 hidden layers": {"hidden": (1024, 1024)}},
     "loss": {
-        "one label a point": {"labels_per_point": "one"},
+        "one label per point": {"labels_per_point": "one"},
         "bce": {"loss": "bce"},
         "grank": {"loss": "grank"},
         "margin": {"loss": "margin", "margin": 10.0},
@@ -62,14 +63,13 @@ def main() -> None:
     if options.points:
         drawn = np.random.default_rng(0).permutation(data["X"].shape[0])[: options.points]
         data |= {part: data[part][drawn] for part in ("X", "Y")}
-    base = dict(setting.split("=", 1) for setting in options.set)
-    base = {name: literal(value) for name, value in base.items()}
+    base = settings(options.set)
     strength = base.get("strength", GLaS().strength)
     rows: list[dict[str, Any]] = []
     print(f"{'':38}" + "".join(f"{column:>10}" for column in COLUMNS))
     measure(GLaS(**base | {"epochs": 1}), data)  # what the first run on a device loads is no setting's time
-    for study, settings in STUDIES.items():
-        for name, changes in settings.items():
+    for study, rows_of_study in STUDIES.items():
+        for name, changes in rows_of_study.items():
             title = f"{study} {name}"
             if options.only and not any(title.startswith(wanted) for wanted in options.only):
                 continue
@@ -78,8 +78,7 @@ def main() -> None:
             runs = [measure(GLaS(**base | changes | {"random_state": seed}), data) for seed in options.seeds]
             rows.append(row := {"study": study, "setting": name} | mean(runs))
             print(f"{title:38}" + "".join(f"{row.get(column, np.nan):10.2f}" for column in COLUMNS), flush=True)
-            if options.out:
-                write(options, rows)
+            write(options, rows)
 
 
 def arguments() -> argparse.Namespace:
@@ -90,15 +89,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--points", type=int, help="train on this many of the points, drawn at random")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="every figure is the mean over these")
     parser.add_argument("--title", default="", help="what the data are, for the JSON file; else the folder's name")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--name", required=True, help="of the measurement file: glas-NAME.json")
+    add_out(parser)
     return parser.parse_args()
-
-
-def literal(text: str) -> Any:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
 
 
 def measure(model: GLaS, data: dict[str, Any]) -> dict[str, Any]:
@@ -175,15 +168,10 @@ class Utilisation:
 
 
 def write(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
-    content = {
-        "command": f"python benchmarks/glas_ablation.py --data FOLDER {given(options)}".strip(),
-        "machine": f"{device()}, torch {torch.__version__}",
-        "data": options.title or options.data.name,
-        "table": table(rows),
-        "rows": rows,
-    }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(content, indent=1) + "\n")
+    command = f"python -m benchmarks.neural.glas_ablation --data FOLDER --name {options.name} {given(options)}".strip()
+    where = f"{torch.cuda.get_device_name() if torch.cuda.is_available() else machine()}, torch {torch.__version__}"
+    content = {"data": options.title or options.data.name, "table": table(rows), "rows": rows}
+    save(f"glas-{options.name}", content, command, folder=options.out, machine_name=where)
 
 
 def given(options: argparse.Namespace) -> str:
@@ -196,22 +184,14 @@ def given(options: argparse.Namespace) -> str:
     return " ".join(f"{flag} {' '.join(map(str, words))}" for flag, words in values.items() if words)
 
 
-def device() -> str:
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    from peers import machine  # here: it needs Numba
-
-    return machine()
-
-
 def table(rows: list[dict[str, Any]]) -> str:
-    """For docs/results.md; without columns of what was not measured (GPU % without a GPU)."""
+    """Return the Markdown table, without columns of what was not measured (GPU % without a GPU)."""
     columns = [column for column in COLUMNS if column in rows[0]]
-    lines = ["| " + " | ".join(("study", "setting", *columns)) + " |", "| --- | --- |" + " ---: |" * len(columns)]
+    cells = []
     for row in rows:
         shown = [f"{row[c]:,.0f}" if c in ("points/s", "GPU %") else f"{row[c]:.2f}" for c in columns]
-        lines.append("| " + " | ".join((row["study"], row["setting"], *shown)) + " |")
-    return "\n".join(lines)
+        cells.append([row["study"], row["setting"], *shown])
+    return markdown_table(["study", "setting", *columns], cells, left=(0, 1))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """X-GRank with label clusters on yso-finna-en: how many of a text's labels the retrieved clusters hold, and P@k.
 
-    python benchmarks/cluster_recall.py --data FOLDER --encoder FOLDER --out FOLDER [--set KEY=VALUE ...]
-    python benchmarks/cluster_recall.py --data FOLDER --draw FOLDER [--docs docs]
+    python -m benchmarks.text.cluster_recall --data FOLDER --encoder FOLDER --results FOLDER [--set KEY=VALUE ...]
+    python -m benchmarks.text.cluster_recall --data FOLDER --results FOLDER --draw
 
 FOLDER of --data holds train and test .jsonl.xz (`text`, `labels`) and labels.json.xz. The first command trains
 recipes/yso-finna-en/xgrank.toml and writes xgrank.npz (predictions) and xgrank.json (recall@k of the cluster stage,
-times); the second computes the metrics and writes results/benchmarks/cluster-recall-yso-finna-en.json and
-images/cluster_recall.png (X-GRank's figure 3).
+times) to --results; the second computes the metrics and writes docs/lab/benchmarks/cluster-recall-yso-finna-en.json and
+docs/images/cluster_recall.png (X-GRank's figure 3).
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from text_models import Notes, indicator, label_texts, read, values
 
-from longtail.bench.recipe import read_recipe
+from benchmarks.common import add_out, decimals, image, markdown_table, save
+from benchmarks.common.data import recipe_named
+from benchmarks.common.settings import settings
+from benchmarks.text.texts import K, Notes, indicator, label_texts, read
 from longtail.core import codec
 from longtail.core.run import Run
 
-K = 20
 RETRIEVED = (1, 2, 3, 5, 10, 20, 30, 40, 60, 100)
-RECIPE = Path(__file__).parents[1] / "recipes" / "yso-finna-en" / "xgrank.toml"
+RECIPE = "yso-finna-en/xgrank"
 
 
 def train(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
@@ -35,7 +36,7 @@ def train(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
     column = {label: i for i, label in enumerate(ids)}
     texts, labels = parts["train"]
     own = {"encoder": arguments.encoder, "label_text": label_texts(arguments.data)}
-    model = read_recipe(RECIPE).estimator().set_params(**own | values(arguments.set))
+    model = recipe_named(RECIPE).estimator().set_params(**own | settings(arguments.set))
     started = time.perf_counter()
     model.fit(texts, indicator(labels, column), label_names=ids, run=Run(progress=Notes()))
     record = {"parameters": codec.encode(model.get_params(deep=False)), "fit_s": time.perf_counter() - started}
@@ -47,9 +48,9 @@ def train(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
     started = time.perf_counter()
     found = model.predict(texts, k=K)
     record["predict_s"] = time.perf_counter() - started
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(arguments.out / "xgrank.npz", label_ids=ids, labels=found.labels, scores=found.scores)
-    (arguments.out / "xgrank.json").write_text(json.dumps(record, indent=1))
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(arguments.results / "xgrank.npz", label_ids=ids, labels=found.labels, scores=found.scores)
+    (arguments.results / "xgrank.json").write_text(json.dumps(record, indent=1))
     print({key: record[key] for key in ("fit_s", "n_clusters", "cluster_recall")}, flush=True)
 
 
@@ -81,12 +82,12 @@ def draw(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
-    from text_scores import metrics_of, renumbered, without_places
 
+    from benchmarks.text.scores import metrics_of, renumbered, without_places
     from longtail import PropensityModel
 
-    record = without_places(json.loads((arguments.draw / "xgrank.json").read_text()))
-    saved = np.load(arguments.draw / "xgrank.npz")
+    record = without_places(json.loads((arguments.results / "xgrank.json").read_text()))
+    saved = np.load(arguments.results / "xgrank.npz")
     ids = sorted({label for _, labels in parts.values() for row in labels for label in row})
     column = {label: i for i, label in enumerate(ids)}
     predictions = renumbered(saved, column)
@@ -94,30 +95,27 @@ def draw(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
     counts = np.bincount(Y["train"].indices, minlength=len(ids))
     metrics = metrics_of(predictions, Y["test"], PropensityModel().inverse(counts, Y["train"].shape[0]))
     recall = record["cluster_recall"]
-    lines = ["| clusters retrieved | " + " | ".join(recall) + " |", "| --- | " + "---: | " * len(recall)]
-    lines.append("| recall of labels, % | " + " | ".join(f"{value:.1f}" for value in recall.values()) + " |")
-    lines += ["", "| " + " | ".join(metrics) + " | fit s |", "|" + " ---: |" * (len(metrics) + 1)]
-    lines.append("| " + " | ".join(f"{value:.2f}" for value in metrics.values()) + f" | {record['fit_s']:.0f} |")
-    usual = codec.encode(read_recipe(RECIPE).estimator().get_params(deep=False))
+    table = markdown_table(["clusters retrieved", *recall], [["recall of labels, %", *decimals(recall, recall, 1)]])
+    cells = [*decimals(metrics, metrics), f"{record['fit_s']:.0f}"]
+    table += "\n\n" + markdown_table([*metrics, "fit s"], [cells], left=())
+    usual = codec.encode(recipe_named(RECIPE).estimator().get_params(deep=False))
     changed = [
         f"{name}={value}"
         for name, value in record["parameters"].items()
         if name not in ("encoder", "label_text") and value != usual[name]
     ]
-    command = "python benchmarks/cluster_recall.py --data FOLDER --encoder FOLDER --out FOLDER"
-    published = {
-        "command": f"{command} --set {' '.join(changed)}" if changed else command,
-        "machine": f"{record['device']}, torch {record['torch']}", "table": "\n".join(lines), "metrics": metrics,
-    }  # fmt: skip
-    file = arguments.docs / "results" / "benchmarks" / "cluster-recall-yso-finna-en.json"
-    file.write_text(json.dumps(published | record, indent=1) + "\n", encoding="utf-8")
+    command = "python -m benchmarks.text.cluster_recall --data FOLDER --encoder FOLDER --results FOLDER"
+    command += f" --set {' '.join(changed)}" if changed else ""
+    machine = f"{record['device']}, torch {record['torch']}"
+    content = {"table": table, "metrics": metrics} | record
+    save("cluster-recall-yso-finna-en", content, command, folder=arguments.out, machine_name=machine)
     figure, axis = plt.subplots(figsize=(6.5, 4), layout="constrained")
     axis.plot([int(k) for k in recall], list(recall.values()), marker="o", color="tab:blue")
     axis.set(xscale="log", xlabel=f"clusters retrieved, of {record['n_clusters']}", ylabel="recall of labels, %")
     axis.set_xticks([1, 2, 5, 10, 20, 40, 100], ["1", "2", "5", "10", "20", "40", "100"])
     axis.set_title("X-GRank, yso-finna-en: labels within the clusters that are ranked")
     axis.grid(alpha=0.3)
-    figure.savefig(arguments.docs / "images" / "cluster_recall.png", dpi=110)
+    figure.savefig(image("cluster_recall.png", arguments.out), dpi=110)
     print(metrics)
 
 
@@ -127,9 +125,9 @@ def main() -> None:
     parser.add_argument("--encoder")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="parameters in place of the recipe's")
     parser.add_argument("--points", type=int, help="only the first so many points of each part")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--draw", type=Path)
-    parser.add_argument("--docs", type=Path, default=Path("docs"))
+    parser.add_argument("--results", type=Path, required=True, metavar="FOLDER", help="where predictions go")
+    parser.add_argument("--draw", action="store_true", help="score and draw what lies in --results")
+    add_out(parser)
     arguments = parser.parse_args()
     parts = {part: read(arguments.data / f"{part}.jsonl.xz") for part in ("train", "test")}
     parts = {part: (texts[: arguments.points], labels[: arguments.points]) for part, (texts, labels) in parts.items()}

@@ -1,25 +1,26 @@
-"""Search among label vectors: milliseconds a query on one core, and the share of the true 5 best labels that is found.
+"""Search among label vectors: milliseconds per query on one core, and the share of the true 5 best labels found.
 
-    python benchmarks/mips.py [--width 1024] [--labels 25000 100000 1000000] [--vectors FOLDER] [--out FILE.json]
+    python -m benchmarks.neural.mips [--width 1024] [--labels 25000 100000 1000000] [--vectors FOLDER]
 
 The vectors come from a GLaS model that is trained first, for one epoch, on the recipe's data. It has fewer labels than
 are asked for, so the embeddings of training points stand in as further labels (an item that is described by a text and
 searched for by another: the same space, the same kind of vector), and beyond those, the same with a little noise
 (an eighth of their length). Queries are the embeddings of test points. All vectors have unit length. --vectors keeps
 them, so that measuring, which wants an idle machine, need not train; a million of width 1024 take 10 GB of memory.
+Writes docs/lab/benchmarks/mips-WIDTH.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers import ROOT, common_data, machine
 
+from benchmarks.common import add_out, markdown_table, save
+from benchmarks.common.data import add_data_root, features_of, recipe_named
 from longtail import GLaS
 from longtail.neural.mips import LabelSearch, recall_of
 from longtail.neural.placement import place
@@ -29,17 +30,17 @@ N_QUERIES = 2000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recipe", default="recipes/yso-finna-en/glas.toml")
-    parser.add_argument("--data-root", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--recipe", default="yso-finna-en/glas")
+    add_data_root(parser)
     parser.add_argument("--width", type=int, default=1024, help="dimension of the vectors")
     parser.add_argument("--labels", type=int, nargs="+", default=[25_000, 100_000, 1_000_000])
     parser.add_argument("--recall", type=float, default=0.995, help="share to be found on the queries for tuning")
     parser.add_argument("--vectors", type=Path, help="folder to keep vectors in, or to take them from")
-    parser.add_argument("--out", type=Path, help="write the figures as JSON, e.g. docs/results/benchmarks/NAME.json")
+    add_out(parser)
     options = parser.parse_args()
     vectors, queries = kept_or_trained(options)
     rows = []
-    print(f"d = {options.width}; milliseconds a query, one at a time, one thread")
+    print(f"d = {options.width}; milliseconds per query, one at a time, one thread")
     print(f"{'labels':>10} {'exact':>8} {'codes':>8} {'recall@5':>9} {'candidates':>11} {'build s':>8}")
     for n_labels in options.labels:
         row = measure(enlarged(vectors, n_labels), queries, options.recall)
@@ -49,19 +50,14 @@ def main() -> None:
             f" {row['candidates']:11} {row['build s']:8.1f}",
             flush=True,
         )
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        command = f"python benchmarks/mips.py --width {options.width}"
-        content = {"command": command, "machine": machine(), "width": options.width, "table": table(rows), "rows": rows}
-        options.out.write_text(json.dumps(content, indent=1) + "\n")
+    content = {"width": options.width, "table": table(rows), "rows": rows}
+    command = f"python -m benchmarks.neural.mips --width {options.width}"
+    save(f"mips-{options.width}", content, command, folder=options.out)
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    lines = ["| " + " | ".join(rows[0]) + " |", "|" + " ---: |" * len(rows[0])]
-    for row in rows:
-        shown = (f"{value:,}" if isinstance(value, int) else f"{value:.4g}" for value in row.values())
-        lines.append("| " + " | ".join(shown) + " |")
-    return "\n".join(lines)
+    cells = [[f"{v:,}" if isinstance(v, int) else f"{v:.4g}" for v in row.values()] for row in rows]
+    return markdown_table(list(rows[0]), cells, left=())
 
 
 def kept_or_trained(options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
@@ -77,21 +73,21 @@ def kept_or_trained(options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray
     return found
 
 
-def trained_vectors(recipe: str, data_root: Path, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Labels followed by training points, and test points, as unit vectors of one trained space."""
-    with common_data(recipe, data_root) as (_, train, test):
-        model = GLaS(width=width, epochs=1, negatives=1000, search="exact", device="cpu")
-        started = time.perf_counter()
-        model.fit(train.X, train.Y)
-        print(f"trained in {time.perf_counter() - started:.0f} s")
-        placement = place("cpu")
-        points = model._embedded(train.X, placement)
-        queries = model._embedded(test.X[: 2 * N_QUERIES], placement)
+def trained_vectors(recipe: str, data_root: Path | None, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels followed by training points, and test points, as unit vectors of one trained space."""
+    train, test = features_of(recipe_named(recipe), data_root)
+    model = GLaS(width=width, epochs=1, negatives=1000, search="exact", device="cpu")
+    started = time.perf_counter()
+    model.fit(train.X, train.Y)
+    print(f"trained in {time.perf_counter() - started:.0f} s")
+    placement = place("cpu")
+    points = model._embedded(train.X, placement)
+    queries = model._embedded(test.X[: 2 * N_QUERIES], placement)
     return np.concatenate([model._label_vectors(), points]), queries
 
 
 def enlarged(vectors: np.ndarray, n_labels: int) -> np.ndarray:
-    """The first n_labels vectors; where there are fewer, noisy copies follow."""
+    """Return the first n_labels vectors; where there are fewer, noisy copies follow."""
     rng = np.random.default_rng(0)
     labels = np.empty((n_labels, vectors.shape[1]), np.float32)
     labels[: len(vectors)] = vectors[:n_labels]
@@ -104,7 +100,7 @@ def enlarged(vectors: np.ndarray, n_labels: int) -> np.ndarray:
 
 
 def measure(labels: np.ndarray, queries: np.ndarray, recall: float) -> dict[str, Any]:
-    """Half of the queries choose how many candidates are compared exactly, the other half is measured."""
+    """Let half of the queries choose how many candidates are compared exactly; the other half is measured."""
     tuning, testing = queries[::2], queries[1::2]
     started = time.perf_counter()
     search = LabelSearch.build(labels, tuning, kind="codes", recall=recall)
@@ -124,7 +120,7 @@ def measure(labels: np.ndarray, queries: np.ndarray, recall: float) -> dict[str,
 
 
 def milliseconds(search: LabelSearch, queries: np.ndarray) -> float:
-    """Of one query at a time, on one thread: the mean."""
+    """Return the mean of one query at a time, on one thread."""
     search.top(queries[:1], 5, n_jobs=1)
     started = time.perf_counter()
     for i in range(len(queries)):

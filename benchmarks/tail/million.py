@@ -1,27 +1,25 @@
 """What RankNet takes on top of its base as labels grow: time and memory with 10^4 to 10^6 labels.
 
-    python benchmarks/tail_million.py [--labels 10000 100000 1000000]
+    python -m benchmarks.tail.million [--labels 10000 100000 1000000]
 
-Made-up data as in benchmarks/growth.py, as many points as labels. One tree of Parabel learns nine tenths of them, the
-rest is left to RankNet (prefit, at most 100,000 points, as by default). Every size runs in a process of its own. Writes
-docs/results/tail-modules-million.json and its table in docs/tail-modules.md.
+Made-up data as in benchmarks/trees/growth.py, as many points as labels. One tree of Parabel learns nine tenths of them,
+the rest is left to RankNet (prefit, at most 100,000 points, as by default). Every size runs in its own process. Writes
+docs/lab/benchmarks/tail-modules-million.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 from typing import Any
 
 import numpy as np
-from growth import peak_mb, reset_peak, resident_mb
-from tail_modules import in_turns, write
 
+from benchmarks.common import markdown_table, memory
+from benchmarks.common.process import measured_apart
+from benchmarks.tail.modules import in_turns, write
 from longtail import Parabel, RankNet
-from longtail.bench.results import markdown_table
 from longtail.data import make_longtail
 
 COLUMNS = {
@@ -40,13 +38,11 @@ def main() -> None:
         return
     rows = []
     for n_labels in options.labels:
-        command = [sys.executable, __file__, "--one", str(n_labels)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        rows.append(json.loads(done.stdout.splitlines()[-1]))
+        rows.append(measured_apart(__spec__.name, "--one", n_labels))
         print(rows[-1], flush=True)
     cells = [[f"{row[key]:,.2f}" if key == "times" else f"{row[key]:,.0f}" for key in COLUMNS] for row in rows]
     content = {"rows": rows, "table": markdown_table(list(COLUMNS.values()), cells)}
-    write("million", content, command="python benchmarks/tail_million.py")
+    write("million", content, command="python -m benchmarks.tail.million")
 
 
 def measure(n_labels: int) -> dict[str, Any]:
@@ -57,12 +53,12 @@ def measure(n_labels: int) -> dict[str, Any]:
     started = time.perf_counter()
     base = Parabel(n_trees=1).fit(X[:known], Y[:known])
     base_s = time.perf_counter() - started
-    before = resident_mb()
-    reset_peak()
+    before = memory.resident()
+    memory.reset_peak()
     started = time.perf_counter()
     model = RankNet(base=base, prefit=True).fit(X[known:], Y[known:])
     train_s = time.perf_counter() - started
-    training_mb = peak_mb() - before
+    training_mb = (memory.peak() - before) / 2**20
     alone, through = in_turns(base, model, [made.test.X] * 5)
     return {
         "labels": n_labels, "base_s": base_s, "base_mb": megabytes(base), "train_s": train_s,

@@ -1,8 +1,8 @@
 """What each choice in the label-blocked solver is worth: the same labels trained with one choice undone at a time.
 
-    python benchmarks/solver_choices.py [--data-root ../shared/data] [--blocks 12] [--weighting pw] [--only VARIANT ...]
+    python -m benchmarks.linear.solver_choices [--blocks 12] [--weighting pw] [--only VARIANT ...]
 
-Each variant runs in a process of its own with a Numba cache of its own (choices are compiled into the kernels), in one
+Each variant runs in its own process with its own Numba cache (choices are compiled into the kernels), in one
 thread, on EURLEX57K with the features of recipes/eurlex57k/dismec.toml. Blocks are taken evenly from the whole list, so
 that their sum stands for all labels; tol and bias are DiSMEC's defaults. CPU seconds are those of the solver alone,
 after compilation.
@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,15 +22,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from longtail.bench.prepare import locate, prepared
-from longtail.bench.recipe import find_data_root, read_recipe
+from benchmarks.common import markdown_table
+from benchmarks.common.data import add_data_root, features_folder, recipe_named
+from benchmarks.common.process import measured_apart
+from longtail.bench.prepare import MissingData
 from longtail.data import read_dataset
-from longtail.errors import LongtailError
 from longtail.linear import simd
-
-ROOT = Path(__file__).resolve().parents[1]
-RECIPE = ROOT / "recipes" / "eurlex57k" / "dismec.toml"
-
 
 # --- choices undone: each changes a module before its kernels are compiled --------------------------------------------
 
@@ -203,18 +198,16 @@ class Meter:
 
 
 def run_in_process(variant: str, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--measure", variant, str(folder), "--blocks", str(arguments.blocks)]
-    if arguments.weighting:
-        command += ["--weighting", arguments.weighting]
+    given = ["--measure", variant, folder, "--blocks", arguments.blocks]
+    given += ["--weighting", arguments.weighting] if arguments.weighting else []
     with tempfile.TemporaryDirectory() as cache:
-        environment = dict(os.environ, NUMBA_CACHE_DIR=cache)
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
-    return json.loads(done.stdout)
+        found: dict[str, Any] = measured_apart(__spec__.name, *given, environment={"NUMBA_CACHE_DIR": cache})
+    return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-root", type=Path)
+    add_data_root(parser)
     parser.add_argument("--blocks", type=int, default=12, help="how many blocks of 32 labels")
     parser.add_argument("--weighting", choices=("pw", "pw-cb"))
     parser.add_argument("--only", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="VARIANT")
@@ -224,26 +217,21 @@ def main() -> int:
         variant, folder = arguments.measure
         print(json.dumps(measure(variant, Path(folder), 32 * arguments.blocks, arguments.weighting)))
         return 0
-    recipe = read_recipe(RECIPE)
-    root = find_data_root(arguments.data_root, RECIPE)
     try:
-        locate(recipe, root)
-    except LongtailError as error:
+        folder = features_folder(recipe_named("eurlex57k/dismec"), arguments.data_root)
+    except MissingData as error:
         print(f"not run: {error}")
         return 2
-    folder = prepared(recipe, root, ROOT / ".cache" / "features")
     print(f"{arguments.blocks} x 32 labels of EURLEX57K, weighting {arguments.weighting}, one thread")
-    print("| variant | CPU s per 1,000 labels | | full passes | inner passes | unsettled points |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    base = None
+    base, rows = None, []
     for variant in arguments.only:
         found = run_in_process(variant, folder, arguments)
         base = base or found["cpu_s_per_1000_labels"]
-        print(
-            f"| {variant} | {found['cpu_s_per_1000_labels']} | x {found['cpu_s_per_1000_labels'] / base:.2f} "
-            f"| {found['full_passes']} | {found['inner_passes']} | {found['unsettled_points']:,} |",
-            flush=True,
-        )
+        rows.append([variant, str(found["cpu_s_per_1000_labels"]), f"x {found['cpu_s_per_1000_labels'] / base:.2f}"])
+        rows[-1] += [str(found["full_passes"]), str(found["inner_passes"]), f"{found['unsettled_points']:,}"]
+        print(rows[-1], flush=True)
+    header = ["variant", "CPU s per 1,000 labels", "", "full passes", "inner passes", "unsettled points"]
+    print(markdown_table(header, rows))
     return 0
 
 

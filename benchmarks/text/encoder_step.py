@@ -1,24 +1,25 @@
-"""One training step of an encoder below a layer of labels: milliseconds, tokens a second, share of the GPU's bf16 peak.
+"""One training step of an encoder below a layer of labels: milliseconds, tokens/s, share of the GPU's bf16 peak.
 
-    python benchmarks/encoder_step.py --config FOLDER ... [--lengths 512 ...] [--batches 64 128] [--json FILE]
+    python -m benchmarks.text.encoder_step --config FOLDER ... [--lengths 512 ...] [--batches 64 128]
 
 FOLDER holds the config.json of a Hugging Face encoder; its weights are random, which takes the same time. Every encoder
-is timed as it is and with compiled layers, on a GPU that should have nothing else to do. Needs no Numba.
+is timed as it is and with compiled layers, on a GPU that should have nothing else to do. Needs no Numba. Writes
+docs/lab/benchmarks/encoder-step.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from text_models import BF16_PEAK
 
+from benchmarks.common import add_out, markdown_table, save
+from benchmarks.text.texts import BF16_PEAK
 from longtail.neural.text.encoder import TextEncoder
 
 N_LABELS = 4193  # of EURLEX57K
@@ -65,10 +66,10 @@ def timed(folder: Path, length: int, batch: int, compiled: bool, steps: int) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", type=Path, nargs="+", required=True)
-    parser.add_argument("--lengths", type=int, nargs="+", default=[512], help="tokens of a text, one for each encoder")
+    parser.add_argument("--lengths", type=int, nargs="+", default=[512], help="tokens per text, one for each encoder")
     parser.add_argument("--batches", type=int, nargs="+", default=[64, 128])
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--json", type=Path)
+    add_out(parser)
     arguments = parser.parse_args()
     lengths = arguments.lengths * (len(arguments.config) if len(arguments.lengths) == 1 else 1)
     rows = []
@@ -77,15 +78,11 @@ def main() -> None:
             for compiled in (False, True):
                 rows.append(timed(folder, length, batch, compiled, arguments.steps))
                 print(rows[-1], flush=True)
-    lines = ["| " + " | ".join(COLUMNS) + " |", "| --- |" + " ---: |" * (len(COLUMNS) - 1)]
-    lines += ["| " + " | ".join(map(str, row.values())) + " |" for row in rows]
-    if arguments.json:
-        content = {
-            "command": "python benchmarks/encoder_step.py --config MINILM MPNET --lengths 512 384",
-            "machine": f"{torch.cuda.get_device_name()}, torch {torch.__version__}, random weights, bf16",
-            "table": "\n".join(lines), "rows": rows,
-        }  # fmt: skip
-        arguments.json.write_text(json.dumps(content, indent=1) + "\n")
+    table = markdown_table(COLUMNS, [[str(value) for value in row.values()] for row in rows])
+    given = f"--lengths {' '.join(map(str, arguments.lengths))} --batches {' '.join(map(str, arguments.batches))}"
+    command = f"python -m benchmarks.text.encoder_step --config {' '.join(f.name for f in arguments.config)} {given}"
+    machine = f"{torch.cuda.get_device_name()}, torch {torch.__version__}, random weights, bf16"
+    save("encoder-step", {"table": table, "rows": rows}, command, folder=arguments.out, machine_name=machine)
 
 
 if __name__ == "__main__":

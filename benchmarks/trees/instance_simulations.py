@@ -1,42 +1,42 @@
 """The simulations of Jain et al. (KDD 2016, figure 3) on made-up data whose complete labels are known.
 
-    python benchmarks/instance_trees.py [--docs docs] [--trees 20]
+    python -m benchmarks.trees.instance_simulations [--trees 20]
 
 Labels are dropped along propensity curves of several A (B = 1.5); everything else about the data stays the same.
 (a) The ranking of one FastXML, trained on complete labels, is measured on complete test labels, and estimated from the
     observed ones: by the plain metric, and by the propensity-scored one.
 (b) FastXML and PfastXML are trained on the observed labels, and measured on the complete ones.
 (c) The same, labels dropped with A = 0.55, but PfastXML believes in another A.
-(d) Coverage of FastXML and PfastreXML on EURLEX57K, from results/eurlex57k/*.json where they are.
-Prints the numbers, writes results/instance-trees.json and images/instance_trees.png under --docs.
+(d) Coverage of FastXML and PfastreXML on EURLEX57K, from docs/lab/runs/eurlex57k.
+Prints the numbers, writes docs/lab/benchmarks/instance-trees.json and docs/images/instance_trees.png.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 
+from benchmarks.common import LAB, add_out, image, save
 from longtail import FastXML, PfastXML, PropensityModel, make_longtail
+from longtail.bench.results import read_results
 from longtail.data.synthetic import SyntheticLongtail
 from longtail.metrics import Matches, score
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-ROOT = Path(__file__).resolve().parents[1]
-COMMAND = "python benchmarks/instance_trees.py"
+COMMAND = "python -m benchmarks.trees.instance_simulations"
 CURVES = (0.2, 0.4, 0.55, 0.7, 0.9)
 REFERENCE, B = 0.55, 1.5
 SEEDS = (0, 1, 2)
 
 
 def data(A: float | None, seed: int) -> SyntheticLongtail:
-    """The same points and complete labels for every A; None drops nothing."""
+    """Return the same points and complete labels for every A; None drops nothing."""
     return make_longtail(propensity=None if A is None else (A, B), n_points=6000, n_test_points=3000, random_state=seed)
 
 
@@ -88,15 +88,11 @@ def over_seeds(experiment: Any, trees: int) -> dict[str, dict[str, list[float]]]
     }  # fmt: skip
 
 
-def coverage(docs: Path) -> dict[str, list[float]]:
+def coverage() -> dict[str, list[float]]:
     """(d): coverage@1..5 of the recipes on EURLEX57K."""
-    found = {}
-    for name in ("fastxml", "pfastxml", "pfastrexml", "pfastrexml-linear"):
-        file = docs / "results" / "eurlex57k" / f"{name}.json"
-        if file.is_file():
-            metrics = json.loads(file.read_text(encoding="utf-8"))["metrics"]
-            found[name] = [metrics[f"coverage@{k}"] for k in range(1, 6)]
-    return found
+    results = read_results(LAB.parent / "runs")["eurlex57k"]
+    names = ("fastxml", "pfastxml", "pfastrexml", "pfastrexml-linear")
+    return {name: [results[name]["metrics"][f"coverage@{k}"] for k in range(1, 6)] for name in names}
 
 
 COLORS = {"complete": "black", "plain": "tab:red", "propensity-scored": "tab:blue", "FastXML": "tab:red",
@@ -131,7 +127,7 @@ def draw(result: dict[str, Any], covered: dict[str, list[float]], path: Path) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--docs", type=Path, default=ROOT / "docs")
+    add_out(parser)
     parser.add_argument("--trees", type=int, default=20)
     arguments = parser.parse_args()
     experiments = {"a": estimates, "b": trained_on_observed, "c": trained_with_wrong_propensities}
@@ -142,11 +138,9 @@ def main() -> None:
                 f"({key}) {name:18}", *(f"A={A}: {value:6.2f}" for A, value in zip(CURVES, values["mean"], strict=True))
             )
     about = {"data": "make_longtail, 6,000 training and 3,000 test points, 1,000 labels", "trees": arguments.trees,
-             "seeds": len(SEEDS), "A": list(CURVES), "command": COMMAND}  # fmt: skip
-    file = arguments.docs / "results" / "instance-trees.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(about | result, indent=1) + "\n", encoding="utf-8")
-    draw(result, coverage(arguments.docs), arguments.docs / "images" / "instance_trees.png")
+             "seeds": len(SEEDS), "A": list(CURVES)}  # fmt: skip
+    save("instance-trees", about | result, COMMAND, folder=arguments.out)
+    draw(result, coverage(), image("instance_trees.png", arguments.out))
 
 
 if __name__ == "__main__":

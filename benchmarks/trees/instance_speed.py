@@ -1,36 +1,31 @@
 """What the parts of PfastreXML cost and know: its trees, its tail classifiers, and predictions on one core.
 
-    python benchmarks/instance_trees_speed.py [--recipe recipes/eurlex57k/pfastrexml-linear.toml] [--docs docs]
+    python -m benchmarks.trees.instance_speed [--recipe eurlex57k/pfastrexml-linear]
 
 Trains the trees and the linear tail classifiers of the recipe and the means beside them on all cores, then measures
 predictions with either kind of tail on one.
 Also measured: how well each tells right from wrong among the five labels that the trees rank first (AUC, test part).
-Writes results/instance-trees-speed.json under --docs.
+Writes docs/lab/benchmarks/instance-trees-speed.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.common import add_out, save
+from benchmarks.common.data import add_data_root, features_of, recipe_named
 from longtail import PfastreXML, PfastXML
-from longtail.bench.prepare import prepared
-from longtail.bench.recipe import find_data_root, read_recipe
-from longtail.bench.run import machine
 from longtail.core.predictions import Predictions
-from longtail.data import read_dataset
 from longtail.trees.instance.tail import Centres, Classifiers
 from longtail.workflow.apply import conform
 
-ROOT = Path(__file__).resolve().parents[1]
-COMMAND = "python benchmarks/instance_trees_speed.py"
+COMMAND = "python -m benchmarks.trees.instance_speed"
 
 
 def seconds(work) -> float:
@@ -40,7 +35,7 @@ def seconds(work) -> float:
 
 
 def told_apart(proposals: Predictions, Y: sparse.csr_matrix, X: sparse.csr_matrix, parts: dict[str, Any]) -> Any:
-    """The chance that a right proposal is scored above a wrong one: by the trees, means and linear classifiers."""
+    """Return the chance that a right proposal is scored above a wrong one, by trees, means and linear classifiers."""
     rows, ranks = np.nonzero(proposals.labels >= 0)
     labels = proposals.labels[rows, ranks]
     right = np.asarray(Y[rows, labels]).ravel() > 0
@@ -59,13 +54,12 @@ def told_apart(proposals: Predictions, Y: sparse.csr_matrix, X: sparse.csr_matri
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recipe", type=Path, default=ROOT / "recipes" / "eurlex57k" / "pfastrexml-linear.toml")
-    parser.add_argument("--docs", type=Path, default=ROOT / "docs")
-    parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "features")
+    parser.add_argument("--recipe", default="eurlex57k/pfastrexml-linear")
+    add_data_root(parser)
+    add_out(parser)
     arguments = parser.parse_args()
-    recipe = read_recipe(arguments.recipe)
-    folder = prepared(recipe, find_data_root(None, recipe.path), arguments.cache)
-    train, test = read_dataset(folder / "train"), read_dataset(folder / "test")
+    recipe = recipe_named(arguments.recipe)
+    train, test = features_of(recipe, arguments.data_root)
     few = np.arange(64)
     model = recipe.estimator().fit(train.X[few], train.Y[few])  # compiles the kernels; gets its parts below
     result = {"dataset": recipe.dataset, "trees": model.n_trees, "k": 5}
@@ -87,11 +81,9 @@ def main() -> None:
         result[f"{kind}_batch_ms"] = 1000 * seconds(lambda: model.predict(X, k=5)) / X.shape[0]
         each = [1000 * seconds(lambda i=i: model.predict(X[i : i + 1], k=5)) for i in range(1000)]
         result[f"{kind}_single_ms"], result[f"{kind}_single_ms_p95"] = np.percentile(each, (50, 95)).tolist()
-    result |= {"machine": machine(), "command": COMMAND}
     for name, value in result.items():
         print(f"{name:20} {value:.4g}" if isinstance(value, float) else f"{name:20} {value}")
-    file = arguments.docs / "results" / "instance-trees-speed.json"
-    file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    save("instance-trees-speed", result, COMMAND, folder=arguments.out)
 
 
 if __name__ == "__main__":

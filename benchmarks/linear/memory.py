@@ -1,18 +1,17 @@
 """Peak memory of training DiSMEC above the loaded data, measured, beside the formula of docs/dismec.md.
 
-    python benchmarks/dismec_memory.py [--points 50000 --features 50000 --labels 2000 --per-point 50] [--threads 1 2]
-    python benchmarks/dismec_memory.py --eurlex [--data-root ../shared/data]
+    python -m benchmarks.linear.memory [--points 50000 --features 50000 --labels 2000 --per-point 50] [--threads 1 2]
+    python -m benchmarks.linear.memory --eurlex [--data-root ../shared/data]
 
-Each measurement runs in a process of its own: the data are loaded, kernels are compiled on a few points, and the growth
-of the peak resident memory from there on is what training took. Made-up data are random: their labels cannot be
-learned, which makes for large models and is the harder case.
+Each measurement runs in its own process: the data is loaded, kernels are compiled on a few points, and the growth
+of the peak resident memory from there on is what training took. Made-up data is random: its labels cannot be
+learned, which makes for large models and is the harder case. The figures of docs/dismec.md come from what it prints.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -21,17 +20,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from longtail.bench.prepare import MissingData, prepared
-from longtail.bench.recipe import find_data_root, read_recipe
+from benchmarks.common import memory
+from benchmarks.common.data import add_data_root, features_folder, recipe_named
+from benchmarks.common.process import measured_apart
+from longtail.bench.prepare import MissingData
 from longtail.data import Dataset, read_dataset, write_dataset
 from longtail.linear.simd import BLOCK
 
-ROOT = Path(__file__).resolve().parents[1]
-RECIPE = ROOT / "recipes" / "eurlex57k" / "dismec.toml"
-
 
 def formula(n_points: int, n_features: int, nnz: int, label_nnz: int, threads: int, model_nnz: int) -> dict[str, float]:
-    """Bytes, part by part; see docs/dismec.md."""
+    """Return bytes, part by part; see docs/dismec.md."""
     return {
         "working copy of X": 8 * nnz + 16 * n_points + 8 * n_points,  # + row starts, norms, weights, order, positions
         "Y by label": 8 * label_nnz,
@@ -57,30 +55,22 @@ def random_data(n_points: int, n_features: int, n_labels: int, per_point: int, f
     write_dataset(Dataset(X=X, Y=Y), folder)
 
 
-def resident_bytes(entry: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{entry}:"):
-            return int(line.split()[1]) * 1024
-    raise LookupError(entry)
-
-
 def measure(folder: Path, threads: int) -> dict[str, Any]:
     from longtail import DiSMEC
 
     data = read_dataset(folder)
     X, Y = (sparse.csr_matrix(matrix, copy=True) for matrix in (data.X, data.Y))  # in memory, not mapped
     DiSMEC(n_jobs=threads).fit(X[:300], Y[:300])  # compiles, or loads from the cache
-    before = resident_bytes("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    before = memory.resident()
+    memory.reset_peak()
     model = DiSMEC(n_jobs=threads).fit(X, Y)
-    growth = resident_bytes("VmHWM") - before
+    growth = memory.peak() - before
     parts = formula(*X.shape, X.nnz, Y.nnz, threads, model.weights_.nnz)
     return {"measured": growth, "parts": parts, "model": 8 * model.weights_.nnz, "data": 8 * (X.nnz + Y.nnz)}
 
 
 def report(name: str, folder: Path, threads: int) -> None:
-    command = [sys.executable, __file__, "--measure", str(folder), str(threads)]
-    found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    found = measured_apart(__spec__.name, "--measure", folder, threads)
     total = sum(found["parts"].values())
     print(f"{name}, {threads} threads (data {found['data'] / 1e6:.0f} MB, model {found['model'] / 1e6:.0f} MB)")
     for part, size in found["parts"].items():
@@ -97,7 +87,7 @@ def main() -> int:
     parser.add_argument("--per-point", type=int, default=50)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--eurlex", action="store_true", help="EURLEX57K instead of made-up data")
-    parser.add_argument("--data-root", type=Path)
+    add_data_root(parser)
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
@@ -105,15 +95,15 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as temporary:
         if arguments.eurlex:
-            name, root = "EURLEX57K", find_data_root(arguments.data_root, RECIPE)
+            name = "EURLEX57K"
             try:
-                folder = prepared(read_recipe(RECIPE), root, ROOT / ".cache" / "features") / "train"
+                folder = features_folder(recipe_named("eurlex57k/dismec"), arguments.data_root) / "train"
             except MissingData as error:
                 print(f"not run: {error}")
                 return 2
         else:
             sizes = (arguments.points, arguments.features, arguments.labels, arguments.per_point)
-            name, folder = "{:,} points, {:,} features, {:,} labels, {} a point".format(*sizes), Path(temporary) / "d"
+            name, folder = "{:,} points, {:,} features, {:,} labels, {} per point".format(*sizes), Path(temporary) / "d"
             random_data(*sizes, folder)
         for threads in arguments.threads:
             report(name, folder, threads)

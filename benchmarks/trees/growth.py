@@ -1,38 +1,38 @@
 """How training of a label tree grows with the number of labels: time and memory from 10^4 to 10^6 labels.
 
-    python benchmarks/growth.py [--labels 10000 100000 1000000] [--model parabel] [--out docs/results/benchmarks]
+    python -m benchmarks.trees.growth [--labels 10000 100000 1000000] [--model parabel]
 
 Made-up data (`longtail.data.make_longtail`): as many points as labels, and features that grow with the square root of
-the labels, as vocabularies do. Every size runs in a process of its own; its peak memory is stated with and without the
-data. The slope is that of log(time) against log(labels): 1 is linear. Draws docs/images/growth.png.
+the labels, as vocabularies do. Every size runs in its own process; its peak memory is stated with and without the data.
+The slope is that of log(time) against log(labels): 1 is linear. Writes docs/lab/benchmarks/growth-MODEL.json and
+docs/images/growth.png.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers import ROOT, machine
 
+from benchmarks.common import add_out, image, markdown_table, memory, save
+from benchmarks.common.process import measured_apart
 from longtail.core.registry import estimator_class
 from longtail.data import make_longtail
 from longtail.metrics import evaluate
 
 TEST_POINTS = 2000
+MB = 2**20
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--labels", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--model", default="parabel", choices=("parabel", "bonsai"))
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "benchmarks")
+    add_out(parser)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
@@ -40,19 +40,14 @@ def main() -> None:
         return
     rows = []
     for n_labels in options.labels:
-        command = [sys.executable, __file__, "--model", options.model, "--one", str(n_labels)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        rows.append(json.loads(done.stdout.splitlines()[-1]))
+        rows.append(measured_apart(__spec__.name, "--model", options.model, "--one", n_labels))
         print(rows[-1], flush=True)
     slopes = {name: slope(rows, name) for name in ("train_s", "training_mb", "model_mb")}
     text = table(rows) + "\n\n" + sentence(slopes)
     print(text)
-    options.out.mkdir(parents=True, exist_ok=True)
-    content = {"command": f"python benchmarks/growth.py --model {options.model}", "machine": machine(), "table": text}
-    (options.out / f"growth-{options.model}.json").write_text(
-        json.dumps(content | {"rows": rows, "slopes": slopes}, indent=1) + "\n"
-    )
-    draw(rows, slopes, options.model)
+    command = f"python -m benchmarks.trees.growth --model {options.model}"
+    save(f"growth-{options.model}", {"table": text, "rows": rows, "slopes": slopes}, command, folder=options.out)
+    draw(rows, slopes, options.model, image("growth.png", options.out))
 
 
 def measure(n_labels: int, model_name: str) -> dict[str, Any]:
@@ -62,8 +57,8 @@ def measure(n_labels: int, model_name: str) -> dict[str, Any]:
     make = estimator_class(model_name)
     few = slice(0, 500)
     make(n_trees=1).fit(made.train.X[few], made.train.Y[few]).predict(made.test.X[few])  # compiles the kernels
-    data_mb = resident_mb()
-    reset_peak()
+    data_mb = memory.resident() / MB
+    memory.reset_peak()
     started = time.perf_counter()
     model = make(n_trees=1).fit(made.train.X, made.train.Y)
     trained = time.perf_counter()
@@ -79,30 +74,10 @@ def measure(n_labels: int, model_name: str) -> dict[str, Any]:
         "train_s": trained - started,
         "predict_ms": 1e3 * (predicted - trained) / TEST_POINTS,
         "data_mb": data_mb,
-        "training_mb": peak_mb() - data_mb,
+        "training_mb": memory.peak() / MB - data_mb,
         "model_mb": model_bytes / 1e6,
         "P@1": found["P@1"],
     }
-
-
-def resident_mb() -> float:
-    return status("VmRSS")
-
-
-def peak_mb() -> float:
-    return status("VmHWM")
-
-
-def status(entry: str) -> float:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{entry}:"):
-            return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def reset_peak() -> None:
-    """Forget the peak of making the data (Linux)."""
-    Path("/proc/self/clear_refs").write_text("5")
 
 
 def slope(rows: list[dict[str, Any]], name: str) -> float:
@@ -118,18 +93,18 @@ def sentence(slopes: dict[str, float]) -> str:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    header = ["labels", "points", "features", "train s", "predict ms a point", "data MB", "training MB above it"]
+    header = ["labels", "points", "features", "train s", "predict ms per point", "data MB", "training MB above it"]
     header += ["model MB", "P@1"]
-    lines = ["| " + " | ".join(header) + " |", "|" + " ---: |" * len(header)]
+    lines = []
     for row in rows:
         cells = [f"{row['labels']:,}", f"{row['points']:,}", f"{row['features']:,}", f"{row['train_s']:.1f}"]
         cells += [f"{row['predict_ms']:.2f}", f"{row['data_mb']:.0f}", f"{row['training_mb']:.0f}"]
         cells += [f"{row['model_mb']:.1f}", f"{row['P@1']:.1f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown_table(header, lines, left=())
 
 
-def draw(rows: list[dict[str, Any]], slopes: dict[str, float], model: str) -> None:
+def draw(rows: list[dict[str, Any]], slopes: dict[str, float], model: str, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(8, 3.4), constrained_layout=True)
@@ -143,7 +118,7 @@ def draw(rows: list[dict[str, Any]], slopes: dict[str, float], model: str) -> No
         axis.loglog(labels, [values[0] * n / labels[0] for n in labels], "k:", label="slope 1")
         axis.set(xlabel="labels (and points)", title=title)
         axis.legend(frameon=False)
-    figure.savefig(ROOT / "docs" / "images" / "growth.png", dpi=120)
+    figure.savefig(path, dpi=120)
 
 
 if __name__ == "__main__":

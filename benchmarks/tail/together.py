@@ -1,12 +1,11 @@
 """RankNet over a base, over the base with Taug, and over both: PSP@1 at equal P@1 on all points of the training part.
 
-    python benchmarks/tail_together.py [dismec bonsai]
+    python -m benchmarks.tail.together [dismec bonsai]
 
 The test part of EURLEX57K has 6000 points, too few for what is to be told apart here. So bases predict each third of
 the 45,000 training points after learning from the others (as they do inside RankNet), RankNet learns from two thirds
 of these predictions and is measured on the last third, three times in turn. Settings are those of the recipes. Writes
-docs/results/tail-modules-together.json, which keeps what it holds for other bases, and its table in
-docs/tail-modules.md.
+docs/lab/benchmarks/tail-modules-together.json, which keeps what it holds for other bases.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tail_modules import RECIPES, data, saved, write
 
+from benchmarks.common import load, markdown_table
+from benchmarks.tail.modules import data, estimator, write
 from longtail import RankNet
-from longtail.bench.recipe import read_recipe
-from longtail.bench.results import markdown_table
 from longtail.compose.reranker import best_of, log_quotient
 from longtail.compose.unseen import Unseen, predict_unseen
 from longtail.core.predictions import Predictions
@@ -56,7 +54,7 @@ def part_of(unseen: Unseen, chosen: NDArray[np.bool_]) -> Unseen:
 def hits_and_gains(recipe: str, train: Dataset) -> dict[str, NDArray[np.float32]]:
     """Of every point and exponent: whether the first label is right, and the 1/p it is worth; without blocks and with
     them."""
-    outer = read_recipe(RECIPES / f"{recipe}.toml").estimator()
+    outer = estimator(recipe)
     k = outer.candidates
     unseen = predict_unseen(outer._new_base, train.X, train.Y, outer._splits(), k=k, run=Run())
     part = np.random.default_rng(0).permutation(unseen.rows.size) % PARTS
@@ -118,7 +116,7 @@ def compared(name: str, train: Dataset) -> dict[str, Any]:
 
 def main(names: Iterable[str]) -> None:
     train, _test = data()
-    bases = saved("together").get("bases", {})
+    bases = load("tail-modules-together").get("bases", {})
     for name in names:
         bases[name] = compared(name, train)
         print(name, bases[name], flush=True)
@@ -129,7 +127,7 @@ def main(names: Iterable[str]) -> None:
             cells.append([f"{TITLES[name]}: {title}", *(f"{value:.2f}" for value in row["PSP@1"]), difference])
     header = ["model", *(f"P@1 of the base {-step:+g}" for step in STEPS), "mean difference to alone"]
     table = markdown_table(header, cells)
-    write("together", {"bases": bases, "table": table}, command="python benchmarks/tail_together.py")
+    write("together", {"bases": bases, "table": table}, command="python -m benchmarks.tail.together")
 
 
 if __name__ == "__main__":

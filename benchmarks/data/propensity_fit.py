@@ -1,16 +1,15 @@
-"""Fits the propensity model to EURLEX57K through the EuroVoc hierarchy, and shows how well it fits.
+"""Fit the propensity model to EURLEX57K through the EuroVoc hierarchy, and show how well it fits.
 
-    python benchmarks/propensity_fit.py [--data ../shared/data/eurlex57k] [--docs docs]
+    python -m benchmarks.data.propensity_fit [--data-root FOLDER]
 
 A law that is tagged with a concept should be tagged with the concepts above it; where it is not, those are missing
-(Jain et al. 2016, section 5). Prints A, B, R2 and RMSE, writes results/propensity-eurlex57k.json and
-images/propensity_fit.png under --docs.
+(Jain et al. 2016, section 5). Prints A, B, R2 and RMSE, writes
+docs/lab/benchmarks/propensity-eurlex57k.json and docs/images/propensity_fit.png.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,15 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
+from benchmarks.common import add_out, image, save
+from benchmarks.common.data import add_data_root, data_root
 from longtail.data import read_dataset, read_label_table
 from longtail.objectives import HierarchyCounts, PropensityFit, PropensityModel, fit_propensities, hierarchy_counts
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-ROOT = Path(__file__).resolve().parents[1]
-COMMAND = "python benchmarks/propensity_fit.py"
+COMMAND = "python -m benchmarks.data.propensity_fit"
 
 
 def quality(model: PropensityModel, fit: PropensityFit, n_points: int) -> tuple[float, float]:
@@ -50,7 +50,6 @@ def summary(fit: PropensityFit, n_points: int, never_noted: int) -> dict[str, An
         "n_bins": int(fit.frequency.size),
         "n_never_noted": never_noted,
         "bins": np.column_stack([fit.frequency, fit.propensity]).round(6).tolist(),
-        "command": COMMAND,
     }
 
 
@@ -66,7 +65,7 @@ def draw(fit: PropensityFit, counts: HierarchyCounts, n_points: int, path: Path)
         n, PropensityModel().propensities(n, n_points), "--", color="tab:gray", label="default: A = 0.55, B = 1.5"
     )
     axes.set(xscale="log", ylim=(0, 1), xlabel="training points of the label", ylabel="estimated propensity")
-    axes.set_title("EURLEX57K: how often a EuroVoc concept is noted where it applies")
+    axes.set_title("EURLEX57K: how often a EuroVoc concept is observed where it applies")
     axes.legend(loc="upper left", fontsize=9)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
@@ -74,18 +73,19 @@ def draw(fit: PropensityFit, counts: HierarchyCounts, n_points: int, path: Path)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "eurlex57k")
-    parser.add_argument("--docs", type=Path, default=ROOT / "docs")
+    add_data_root(parser)
+    add_out(parser)
     arguments = parser.parse_args()
-    if not arguments.data.is_dir():
-        sys.exit(f"{arguments.data} is absent; give the folder of EURLEX57K with --data")
-    table = read_label_table(arguments.data / "labels.json.xz")
-    train = read_dataset(arguments.data / "train.jsonl.xz")
+    folder = data_root(arguments.data_root) / "eurlex57k"
+    if not folder.is_dir():
+        sys.exit(f"{folder} is absent; give the folder of datasets with --data-root")
+    table = read_label_table(folder / "labels.json.xz")
+    train = read_dataset(folder / "train.jsonl.xz")
     assert train.label_names is not None
     counts = hierarchy_counts(train.Y, train.label_names, table.parents)
     fit = fit_propensities(counts.counts, counts.complete_counts, train.n_points)
 
-    # Concepts that apply to some law, but that no law notes: their propensity of 0 is not in the fit.
+    # Concepts that apply to some law, but that no law has: their propensity of 0 is not in the fit.
     every = [*train.label_names, *sorted(set(table.names) - set(train.label_names))]
     wider = train.Y.copy()
     wider.resize(train.n_points, len(every))
@@ -93,12 +93,10 @@ def main() -> None:
     never_noted = int(((named.counts == 0) & (named.complete_counts > 0)).sum())
 
     result = summary(fit, train.n_points, never_noted)
-    file = arguments.docs / "results" / "propensity-eurlex57k.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    draw(fit, counts, train.n_points, arguments.docs / "images" / "propensity_fit.png")
+    save("propensity-eurlex57k", result, COMMAND, folder=arguments.out)
+    draw(fit, counts, train.n_points, image("propensity_fit.png", arguments.out))
     print(f"A = {fit.model.A:.3f}, B = {fit.model.B:.3f}, R2 = {fit.r2:.3f}, RMSE = {fit.rmse:.4f}")
-    print(f"{fit.n_labels} labels in {fit.frequency.size} bins; {never_noted} more apply, but are never noted")
+    print(f"{fit.n_labels} labels in {fit.frequency.size} bins; {never_noted} more apply, but are never observed")
     print(f"default A = 0.55, B = 1.5: R2 = {result['default_r2']:.3f}, RMSE = {result['default_rmse']:.4f}")
 
 

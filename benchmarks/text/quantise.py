@@ -1,23 +1,24 @@
 """What 8-bit weights cost and gain: X-GRank on titles of yso-finna-en, trained and used on one CPU core.
 
-    python benchmarks/quantise.py --data FOLDER --encoder MINILM [--long FILE] [--points 20000] [--json FILE]
+    python -m benchmarks.text.quantise --data FOLDER --encoder MINILM [--long FILE] [--points 20000]
 
 FOLDER holds train and test .jsonl.xz (`text`, `labels`). Trains on the first points, then predicts test points with
-float32 and with 8-bit weights, one thread each: P@k and milliseconds a title. --long: a .jsonl.xz of long texts, of
+float32 and with 8-bit weights, one thread each: P@k and milliseconds per title. --long: a .jsonl.xz of long texts, of
 which 64 are timed too, 512 tokens each, with a network that has hardly been trained: answers do not matter there.
+Writes docs/lab/benchmarks/quantise.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 from pathlib import Path
 from typing import Any
 
 import torch
-from text_models import Notes, indicator, on_one_thread, read
 
+from benchmarks.common import add_out, markdown_table, save
+from benchmarks.text.texts import Notes, indicator, on_one_thread, read
 from longtail import XGRank
 from longtail.core.run import Run
 
@@ -52,23 +53,21 @@ def main() -> None:
     parser.add_argument("--long", type=Path)
     parser.add_argument("--points", type=int, default=20_000)
     parser.add_argument("--test-points", type=int, default=3_000)
-    parser.add_argument("--json", type=Path)
+    add_out(parser)
     arguments = parser.parse_args()
     found = measure(arguments)
-    lines = ["| one thread | P@1 | P@3 | P@5 | ms a text |", "| --- | ---: | ---: | ---: | ---: |"]
+    cells = []
     for what, rows in found.items():
         for weights, row in rows.items():
             figures = [f"{value:.2f}" for value in row["P"]] if what == "titles" else ["", "", ""]
-            lines.append(f"| {what}, {weights} | {' | '.join(figures)} | {row['ms']:.1f} |")
-    print("\n".join(lines))
-    if arguments.json:
-        about = {
-            "command": f"python benchmarks/quantise.py --data FOLDER --encoder MINILM --points {arguments.points} "
-            f"--test-points {arguments.test_points} --long FILE",
-            "machine": f"{platform.machine()}, torch {torch.__version__}", "training_points": arguments.points,
-            "test_points": arguments.test_points,
-        }  # fmt: skip
-        arguments.json.write_text(json.dumps(about | {"table": "\n".join(lines), "found": found}, indent=1) + "\n")
+            cells.append([f"{what}, {weights}", *figures, f"{row['ms']:.1f}"])
+    table = markdown_table(["one thread", "P@1", "P@3", "P@5", "ms per text"], cells)
+    print(table)
+    sizes = {"training_points": arguments.points, "test_points": arguments.test_points}
+    command = f"python -m benchmarks.text.quantise --data FOLDER --encoder MINILM --points {arguments.points} "
+    command += f"--test-points {arguments.test_points} --long FILE"
+    machine = f"{platform.machine()}, torch {torch.__version__}"
+    save("quantise", sizes | {"table": table, "found": found}, command, folder=arguments.out, machine_name=machine)
 
 
 if __name__ == "__main__":

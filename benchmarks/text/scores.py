@@ -1,10 +1,11 @@
-"""Metrics of what `text_models.py` wrote: of each model, of ensembles, and of scores shifted by a weighting.
+"""Metrics of what text/models.py wrote: of each model, of ensembles, and of scores shifted by a weighting.
 
-    python benchmarks/text_scores.py --data FOLDER --results FOLDER [--together NAME ... [--exponents 0 0.05]]
-                                     [--shift NAME ...] [--json FILE]
-    python benchmarks/text_scores.py --data FOLDER --results FOLDER --together NAME ... --choose NAME ...
+    python -m benchmarks.text.scores --data FOLDER --results FOLDER [--together NAME ... [--exponents 0 0.05]]
+                                     [--shift NAME ...]
+    python -m benchmarks.text.scores --data FOLDER --results FOLDER --together NAME ... --choose NAME ...
 
-The second command chooses an ensemble on the dev part, beginning with the models of --together.
+The first writes docs/lab/benchmarks/text-models-eurlex57k.json. The second chooses an ensemble on the dev part,
+beginning with the models of --together.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from text_models import indicator, read
 
+from benchmarks.common import add_out, decimals, markdown_table, save
+from benchmarks.text.texts import indicator, read
 from longtail import Predictions, PropensityModel
 from longtail.compose.calibration import Calibration
 from longtail.metrics import evaluate
@@ -72,7 +74,7 @@ class Written:
 
     def shifted(self, name: str, part: str, weighting: str) -> Predictions:
         """What the weighting does to the scores of a model that minimises the logistic loss and is flexible enough: a
-        weight w of the noted pairs adds log w to the log-odds."""
+        weight w of the observed pairs adds log w to the log-odds."""
         counts = np.bincount(self.Y["train"].indices, minlength=len(self.column))
         own, _ = resolve_weighting(weighting).coefficients(counts, self.Y["train"].shape[0])
         found = self.models[name][part]
@@ -129,25 +131,21 @@ def score(written: Written, arguments: argparse.Namespace) -> None:
         for name, metrics in (rows | over_seeds(rows)).items():
             table.append({"configuration": name, "part": part, **metrics})
             print(f"{name:28} {part:5}", metrics, flush=True)
-    if arguments.json:
-        runs = [
-            without_places(json.loads(file.read_text())) | {"configuration": file.stem}
-            for file in sorted(arguments.results.glob("*.json"))
-        ]
-        given = [f"--together {' '.join(arguments.together)}"] if arguments.together else []
-        given += [f"--exponents {' '.join(f'{e:g}' for e in arguments.exponents)}"] if arguments.together else []
-        given += [f"--shift {' '.join(arguments.shift)}"] if arguments.shift else []
-        command = ["python benchmarks/text_scores.py --data FOLDER --results FOLDER", *given, "--json FILE"]
-        published = {
-            "command": " ".join(command),
-            "machine": ", ".join(sorted({f"{run['device']}, torch {run['torch']}" for run in runs})),
-            "table": markdown(table, runs), "all_metrics": table, "runs": runs,
-        }  # fmt: skip
-        arguments.json.write_text(json.dumps(published, indent=1) + "\n")
+    runs = [
+        without_places(json.loads(file.read_text())) | {"configuration": file.stem}
+        for file in sorted(arguments.results.glob("*.json"))
+    ]
+    given = [f"--together {' '.join(arguments.together)}"] if arguments.together else []
+    given += [f"--exponents {' '.join(f'{e:g}' for e in arguments.exponents)}"] if arguments.together else []
+    given += [f"--shift {' '.join(arguments.shift)}"] if arguments.shift else []
+    command = " ".join(["python -m benchmarks.text.scores --data FOLDER --results FOLDER", *given])
+    machines = ", ".join(sorted({f"{run['device']}, torch {run['torch']}" for run in runs}))
+    content = {"table": markdown(table, runs), "all_metrics": table, "runs": runs}
+    save("text-models-eurlex57k", content, command, folder=arguments.out, machine_name=machines)
 
 
 def over_seeds(rows: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """The means of NAME, NAME-seed1, NAME-seed2, ..."""
+    """Return the means of NAME, NAME-seed1, NAME-seed2, ..."""
     groups: dict[str, list[dict[str, float]]] = defaultdict(list)
     for name, metrics in rows.items():
         groups[re.sub(r"-seed\d+$", "", name)].append(metrics)
@@ -161,22 +159,20 @@ def over_seeds(rows: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]
 
 
 def markdown(table: list[dict[str, Any]], runs: list[dict[str, Any]]) -> str:
-    """The metrics of the test part, and how fast each was trained."""
+    """Return a table of the metrics of the test part, and how fast each was trained."""
     columns = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5")
     on_dev = {row["configuration"]: row["P@1"] for row in table if row["part"] == "dev"}
-    rate = {run["configuration"]: f"{run['fit_s']:.0f} | {run['train_tokens_per_s']:,.0f}" for run in runs}
-    names = ["recipe, test part", *columns, "P@1, dev part", "fit s", "tokens a second"]
-    lines = [" | ".join(names), " | ".join(["---", *["---:"] * (len(names) - 1)])]
+    rate = {run["configuration"]: [f"{run['fit_s']:.0f}", f"{run['train_tokens_per_s']:,.0f}"] for run in runs}
+    cells = []
     for row in table:
         if row["part"] == "test":
             name = row["configuration"]
-            values = [f"{row[column]:.2f}" for column in columns]
-            lines.append(" | ".join([name, *values, f"{on_dev[name]:.2f}", rate.get(name, " | ")]))
-    return "\n".join(f"| {line} |" for line in lines)
+            cells.append([name, *decimals(row, columns), f"{on_dev[name]:.2f}", *rate.get(name, ["", ""])])
+    return markdown_table(["recipe, test part", *columns, "P@1, dev part", "fit s", "tokens/s"], cells)
 
 
 def without_places(run: dict[str, Any]) -> dict[str, Any]:
-    """A record as it is published: folders of the machine it ran on are nobody's concern."""
+    """Return a record without the folders of the machine it ran on."""
     kept = {key: value for key, value in run["parameters"].items() if key != "token_cache"}
     kept |= {key: Path(kept[key]).stem for key in ("encoder", "vectors") if kept.get(key)}
     if isinstance(kept.get("label_text"), str):
@@ -194,7 +190,7 @@ def main() -> None:
         "--choose", nargs="*", metavar="NAME", help="add of these to the ensemble while it gains on dev"
     )
     parser.add_argument("--shift", nargs="*", default=[], metavar="NAME", help="also these, shifted by weights")
-    parser.add_argument("--json", type=Path, help="write metrics and rates here")
+    add_out(parser)
     arguments = parser.parse_args()
     if arguments.choose and not arguments.together:
         parser.error("--choose adds to the models of --together: name one at least")

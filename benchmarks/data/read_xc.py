@@ -1,22 +1,25 @@
 """The XC reader beside scikit-learn's `load_svmlight_file(multilabel=True)`: seconds, and peak memory over the arrays.
 
-    python benchmarks/read_xc.py [--data FILE] [--repeat 3]
+    python -m benchmarks.data.read_xc [--data FILE] [--repeat 3]
 
-Without --data the file is made of EURLEX57K (`../shared/data/eurlex57k`, TF-IDF of the training texts). Each reader
-runs in processes of its own, in turn, so that neither sees the other's memory or warm caches.
+Without --data the file is made of EURLEX57K (TF-IDF of the training texts). Each reader runs in its own processes, in
+turn, so that neither sees the other's memory or warm caches.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-EURLEX = Path(__file__).resolve().parents[2] / "shared" / "data" / "eurlex57k" / "train.jsonl.xz"
+from benchmarks.common import memory
+from benchmarks.common.data import data_root
+from benchmarks.common.process import measured_apart
+
+EURLEX = "eurlex57k/train.jsonl.xz"
 WARM_UP = "1 2 3\n0,2 1:0.5 0:1e-3\n"
 
 
@@ -26,22 +29,10 @@ def make_eurlex(path: Path) -> None:
 
     from longtail.data import Dataset, read_dataset, write_dataset
 
-    texts = read_dataset(EURLEX)
+    texts = read_dataset(data_root() / EURLEX)
     pattern = r"(?u)\b[^\W_][\w\-]*\b"
     vectorizer = TfidfVectorizer(min_df=3, max_df=0.5, sublinear_tf=True, token_pattern=pattern, dtype=np.float32)
     write_dataset(Dataset(Y=texts.Y, X=vectorizer.fit_transform(texts.texts)), path)
-
-
-def resident_bytes(entry: str = "VmRSS") -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{entry}:"):
-            return int(line.split()[1]) * 1024
-    raise LookupError(entry)
-
-
-def peak_bytes() -> int:
-    # Not getrusage: its maximum is inherited from the process that started this one.
-    return resident_bytes("VmHWM")
 
 
 def read_with_longtail(file: str) -> dict[str, float]:
@@ -64,21 +55,16 @@ def read_with_sklearn(file: str) -> dict[str, float]:
 
 def measured(read, matrices) -> dict[str, float]:
     """Seconds, CPU seconds, peak growth of the resident memory while reading, and the bytes of what was read."""
-    before = resident_bytes()
+    before = memory.resident()
     start, cpu_start = time.perf_counter(), time.process_time()
     data = read()
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu_start
-    growth = peak_bytes() - before
+    growth = memory.peak() - before
     arrays = [part for m in matrices(data) for part in (m.data, m.indices, m.indptr)]
     return {"seconds": seconds, "cpu": cpu, "growth": growth, "arrays": sum(part.nbytes for part in arrays)}
 
 
 READERS = {"longtail": read_with_longtail, "scikit-learn": read_with_sklearn}
-
-
-def run_in_process(reader: str, file: Path) -> dict[str, float]:
-    command = [sys.executable, __file__, "--data", str(file), "--only", reader]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def body_of(file: Path, folder: Path) -> Path:
@@ -98,7 +84,7 @@ def compare(file: Path, folder: Path, repeat: int) -> None:
     runs: dict[str, list[dict[str, float]]] = {reader: [] for reader in READERS}
     for _ in range(repeat):
         for reader in READERS:
-            runs[reader].append(run_in_process(reader, body))
+            runs[reader].append(measured_apart(__spec__.name, "--data", body, "--only", reader))
     print(f"{body.stat().st_size / 1e6:.0f} MB without the header, best of {repeat} processes each")
     for reader, results in runs.items():
         best, cpu = (min(r[key] for r in results) for key in ("seconds", "cpu"))
@@ -123,7 +109,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         file = arguments.data or Path(folder) / "eurlex57k.txt"
         if arguments.data is None:
-            if not EURLEX.is_file():
+            if not (data_root() / EURLEX).is_file():
                 print(f"not run: {EURLEX} is absent; give an XC file with --data FILE")
                 return 2
             make_eurlex(file)

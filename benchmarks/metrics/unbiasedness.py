@@ -1,6 +1,6 @@
 """Shows that propensity-scored precision on observed labels estimates P@k on complete ones, and plain P@k does not.
 
-    python benchmarks/unbiasedness.py [--out docs/images/unbiasedness.png]
+    python -m benchmarks.metrics.unbiasedness [--image docs/images/unbiasedness.png]
 
 One complete label matrix and one set of predictions are planted. Labels are then dropped 400 times, each label with its
 known probability; the mean of each estimate over the repetitions is compared with P@k on the complete labels (Jain et
@@ -16,6 +16,7 @@ import matplotlib as mpl
 import numpy as np
 from scipy import sparse
 
+from benchmarks.common import image
 from longtail.core.predictions import Predictions
 from longtail.metrics import Matches, score
 
@@ -97,9 +98,8 @@ def draw(by_rarest: dict[float, dict[str, np.ndarray]], shown: float, truth: np.
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    default = Path(__file__).resolve().parent.parent / "docs" / "images" / "unbiasedness.png"
-    parser.add_argument("--out", type=Path, default=default)
-    out = parser.parse_args().out
+    parser.add_argument("--image", type=Path, default=image("unbiasedness.png"))
+    out = parser.parse_args().image
     complete, predictions = plant()
     matches = Matches.of(predictions, complete)
     truth = np.array([score(matches, f"P@{k}") for k in KS])

@@ -1,17 +1,17 @@
 """What PfastreXML gains in PSP@1 for what it gives up in P@1, on the dev part of EURLEX57K.
 
-    python benchmarks/instance_trees_frontier.py [--trees 50] [--docs docs]
+    python -m benchmarks.trees.instance_frontier [--trees 50]
 
 Grows the trees of FastXML and of PfastXML once, and ranks the proposals of the latter in many ways: leaf frequencies
 times (1/p)^b for several b (b = 1 is PfastXML), alone or mixed with the paper's tail classifiers by several alpha and
 gamma, or with linear ones (of several weightings) by several alpha.
-Prints the best of each kind, writes results/instance-trees-frontier.json and images/instance_trees_frontier.png.
+Prints the best of each kind, writes docs/lab/benchmarks/instance-trees-frontier.json and
+docs/images/instance_trees_frontier.png.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,11 @@ import matplotlib as mpl
 import numpy as np
 from scipy import sparse
 
+from benchmarks.common import add_out, image, save
+from benchmarks.common.data import add_data_root, features_of, recipe_named
 from longtail import FastXML, PfastXML, PropensityModel
-from longtail.bench.prepare import prepared
-from longtail.bench.recipe import find_data_root, read_recipe
-from longtail.bench.run import machine
 from longtail.core.predictions import Predictions
-from longtail.data import Dataset, read_dataset
+from longtail.data import Dataset
 from longtail.trees.instance.descend import top_of_forest
 from longtail.trees.instance.tail import Centres, Classifiers
 from longtail.workflow.apply import conform
@@ -34,8 +33,7 @@ from longtail.workflow.score import score_predictions
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-ROOT = Path(__file__).resolve().parents[1]
-COMMAND = "python benchmarks/instance_trees_frontier.py"
+COMMAND = "python -m benchmarks.trees.instance_frontier"
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 MIXTURES = ((0.95, 30.0), (0.9, 30.0), (0.8, 30.0), (0.6, 30.0), (0.8, 10.0), (0.8, 100.0))
 WANTED = 1.3  # times the PSP@1 of FastXML, at no lower P@1
@@ -45,13 +43,6 @@ KINDS = {"trees": "PfastXML's trees alone", "means": 'tail="means", the paper\'s
          "linear-pw": 'tail="linear", weighting="pw"', "linear-pw-cb": 'tail="linear", weighting="pw-cb"'}  # fmt: skip
 COLORS = {"trees": "tab:blue", "means": "tab:orange", "linear": "tab:green", "linear-pw": "tab:purple",
           "linear-pw-cb": "tab:brown"}  # fmt: skip
-
-
-def dev_part(cache: Path) -> tuple[Dataset, Dataset]:
-    recipe = read_recipe(ROOT / "recipes" / "eurlex57k" / "pfastrexml.toml")
-    recipe = replace(recipe, test="eurlex57k/dev.jsonl.xz")
-    folder = prepared(recipe, find_data_root(None, recipe.path), cache)
-    return read_dataset(folder / "train"), read_dataset(folder / "test")
 
 
 def frontier(train: Dataset, dev: Dataset, trees: int) -> dict[str, Any]:
@@ -108,20 +99,21 @@ def draw(found: dict[str, Any], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--docs", type=Path, default=ROOT / "docs")
-    parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "features")
+    add_out(parser)
+    add_data_root(parser)
     parser.add_argument("--trees", type=int, default=50)
     arguments = parser.parse_args()
-    found = frontier(*dev_part(arguments.cache), arguments.trees)
+    recipe = recipe_named("eurlex57k/pfastrexml")
+    train, dev = features_of(recipe, arguments.data_root, test="eurlex57k/dev.jsonl.xz")
+    found = frontier(train, dev, arguments.trees)
     start = found["FastXML"]
     print("FastXML", start)
     for kind in KINDS:
         enough = [row for row in found[kind] if row["PSP@1"] >= WANTED * start["PSP@1"]]
         print(f"{kind}: highest P@1 with 30 % more PSP@1:", max(enough, key=lambda r: r["P@1"], default=None))
-    about = {"data": "EURLEX57K, training and dev part", "n_trees": arguments.trees, "machine": machine()}
-    file = arguments.docs / "results" / "instance-trees-frontier.json"
-    file.write_text(json.dumps(about | {"command": COMMAND} | found, indent=1) + "\n", encoding="utf-8")
-    draw(found, arguments.docs / "images" / "instance_trees_frontier.png")
+    about = {"data": "EURLEX57K, training and dev part", "n_trees": arguments.trees}
+    save("instance-trees-frontier", about | found, COMMAND, folder=arguments.out)
+    draw(found, image("instance_trees_frontier.png", arguments.out))
 
 
 if __name__ == "__main__":
