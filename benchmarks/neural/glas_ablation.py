@@ -88,7 +88,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", default=[], help="rows whose title begins like this, e.g. regulariser")
     parser.add_argument("--points", type=int, help="train on this many of the points, drawn at random")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="every figure is the mean over these")
-    parser.add_argument("--title", default="", help="what the data are, for the JSON file; else the folder's name")
+    parser.add_argument("--title", default="", help="what the data is, for the JSON file; else the folder's name")
     parser.add_argument("--name", required=True, help="of the measurement file: glas-NAME.json")
     add_out(parser)
     return parser.parse_args()

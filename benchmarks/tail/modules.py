@@ -122,7 +122,7 @@ class Remembering:
 
 
 def frontier_table(lines: dict[str, Any]) -> str:
-    """PSP@1 at equal P@1: that of the plain base, and half a point, one and two less."""
+    """Return PSP@1 at equal P@1: that of the plain base, and half a point, one and two less."""
     steps = (0.0, 0.5, 1.0, 2.0)
     modules = ("PropensityRerank", "RankNet")
     cells = []
@@ -137,7 +137,7 @@ def frontier_table(lines: dict[str, Any]) -> str:
 
 
 def at_precision(line: dict[str, dict[str, float]], least: float) -> str:
-    """PSP@1 at the largest exponent that leaves this much P@1, on straight lines between the measured exponents."""
+    """Return PSP@1 at the largest exponent that leaves this much P@1, on straight lines between the measured exponents."""
     points = [(values["P@1"], values["PSP@1"]) for values in line.values()]
     if max(precision for precision, _ in points) < least:
         return "-"
@@ -170,7 +170,7 @@ def draw_frontier(axis: Any, lines: dict[str, Any]) -> None:
 
 
 def overhead(_: Iterable[str]) -> None:
-    """Seconds that the base and RankNet around it take for the test part and for one point, in turns, medians.
+    """Measure the seconds that the base and RankNet around it take for the test part and for one point, in turns, medians.
 
     What the network learned does not matter here: its weights are random, over all labels. Bases that `frontier` left
     behind are taken as they are; the others are trained first.
@@ -204,7 +204,7 @@ def overhead(_: Iterable[str]) -> None:
 
 
 def in_turns(base: Any, model: Any, inputs: list[Any]) -> list[float]:
-    """Median seconds of the base and of the model around it; each input goes to both, one after the other."""
+    """Return the median seconds of the base and of the model around it; each input goes to both, one after the other."""
     seconds: list[list[float]] = [[], []]
     for X in [inputs[0], *inputs]:  # the first once more: it warms up
         for part, own in zip((base, model), seconds, strict=True):
@@ -218,7 +218,7 @@ def in_turns(base: Any, model: Any, inputs: list[Any]) -> list[float]:
 
 
 def norms(_: Iterable[str]) -> None:
-    """The norm of label classifiers, for labels from frequent to rare, of DiSMEC and of the leaves of Bonsai."""
+    """Measure the norm of label classifiers, for labels from frequent to rare, of DiSMEC and of the leaves of Bonsai."""
     train, _test = data()
     counts = np.bincount(train.Y.indices, minlength=train.Y.shape[1])
     order = np.argsort(-counts, kind="stable")
@@ -251,7 +251,7 @@ def dismec_norms(model: DiSMEC) -> NDArray[np.float64]:
 
 
 def bonsai_norms(model: Any) -> NDArray[np.float64]:
-    """The mean over trees of the norm of a label's classifier in its leaf."""
+    """Return the mean over trees of the norm of a label's classifier in its leaf."""
     return np.mean([leaf_norms(tree, model.n_labels_) for tree in model.trees_], axis=0)
 
 

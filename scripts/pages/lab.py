@@ -67,7 +67,7 @@ class Lab:
         content = self.benchmarks[file]
         return [
             {"recipe": name, "metrics": row, "train_s": row["train_s"], "predict_s": row["predict_s"],
-             "peak_rss_mb": row["peak_mb"], "model_mb": row["model_mb"], "machine": content["machine"]}
+             "peak_rss_mb": row["peak_mb"], "model_mb": row["model_mb"]} | _origin(content)
             for name in names if (row := content["rows"].get(name))
         ]  # fmt: skip
 
@@ -80,8 +80,13 @@ class Lab:
         metrics = {title: rows[f"{configuration}{end}"] for end, title in titles.items()}
         return [
             {"recipe": title, "model": "ensemble", "metrics": {k: v for k, v in row.items() if "@" in k}}
+            | _origin(self.benchmarks[file])
             for title, row in metrics.items()
         ]
+
+
+def _origin(content: dict[str, Any]) -> Result:
+    return {name: content[name] for name in ("command", "commit", "date", "machine")}
 
 
 def quality(result: Result) -> float:

@@ -102,8 +102,8 @@ def _short_table(lab: Lab, dataset: str) -> str:
 def dataset_page(lab: Lab, dataset: str) -> str:
     """Return docs/lab/<dataset>.md: every run with all columns, and where each comes from."""
     results = best_first(list(lab.runs[dataset].values()))
-    peers = lab.peers(dataset)
-    columns = list(TABLE)
+    beside = [*lab.peers(dataset), *lab.others(dataset)]
+    columns, marks = list(TABLE), _marks(results)
     return "\n\n".join(
         [
             DO_NOT_EDIT,
@@ -112,25 +112,27 @@ def dataset_page(lab: Lab, dataset: str) -> str:
             f"The JSON files in `docs/lab/runs/{dataset}/` hold more: all parameters, all metrics, frequency bands, "
             "versions.",
             METRICS_NOTE,
-            markdown_table(columns, table_rows([*results, *peers, *lab.others(dataset)], columns)),
+            markdown_table(columns, table_rows([*results, *beside], columns)),
             "## Where each row comes from",
             markdown_table(
-                ["recipe", "command", "commit", "date", "machine"], map(_provenance, results), left=range(5)
+                ["recipe", "command", "commit", "date", "machine"],
+                [_provenance(result, marks) for result in [*results, *beside]], left=range(5),
             ),
-            *_notes(results),
+            *(f"{mark} {note}" for note, mark in marks.items()),
         ]
     ) + "\n"  # fmt: skip
 
 
-def _provenance(result: Result) -> list[str]:
-    note = " †" if "note" in result else ""
-    where = [str(result.get(name, "–")) for name in ("commit", "date", "machine")]
-    return [f"{result['recipe']}{note}", f"`{result['command']}`", *where]
-
-
-def _notes(results: list[Result]) -> list[str]:
+def _marks(results: list[Result]) -> dict[str, str]:
+    """Notes of results, each with its mark."""
     notes = dict.fromkeys(result["note"] for result in results if "note" in result)
-    return [f"† {note}" for note in notes]
+    return dict(zip(notes, "†‡§¶", strict=False))
+
+
+def _provenance(result: Result, marks: dict[str, str]) -> list[str]:
+    mark = f" {marks[result['note']]}" if "note" in result else ""
+    where = [str(result.get(name, "–")) for name in ("commit", "date", "machine")]
+    return [f"{result['recipe']}{mark}", f"`{result['command']}`", *where]
 
 
 def benchmarks_page(lab: Lab) -> str:

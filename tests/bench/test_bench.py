@@ -110,6 +110,6 @@ def test_absent_data_are_told_apart_from_failures(tmp_path, texts):
     with pytest.raises(MissingData, match=r"train\.jsonl is neither below the data root"):
         run_recipe(recipe_for(tmp_path), tmp_path / "nowhere", tmp_path / "cache")
     recipe = recipe_for(tmp_path)
-    recipe.path.write_text("broken")  # read again by the process of its own
+    recipe.path.write_text("broken")  # read again by the run's own process
     with pytest.raises(RunError, match="cannot be read as TOML"):
         run_recipe(recipe, texts, tmp_path / "cache")
