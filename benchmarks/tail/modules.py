@@ -137,7 +137,7 @@ def frontier_table(lines: dict[str, Any]) -> str:
 
 
 def at_precision(line: dict[str, dict[str, float]], least: float) -> str:
-    """Return PSP@1 at the largest exponent that leaves this much P@1, on straight lines between the measured exponents."""
+    """Return PSP@1 at the largest exponent that leaves this much P@1, on lines between the measured exponents."""
     points = [(values["P@1"], values["PSP@1"]) for values in line.values()]
     if max(precision for precision, _ in points) < least:
         return "-"
@@ -170,7 +170,7 @@ def draw_frontier(axis: Any, lines: dict[str, Any]) -> None:
 
 
 def overhead(_: Iterable[str]) -> None:
-    """Measure the seconds that the base and RankNet around it take for the test part and for one point, in turns, medians.
+    """Measure the median seconds of the base and of RankNet around it, in turns, for the test part and for one point.
 
     What the network learned does not matter here: its weights are random, over all labels. Bases that `frontier` left
     behind are taken as they are; the others are trained first.
@@ -204,7 +204,7 @@ def overhead(_: Iterable[str]) -> None:
 
 
 def in_turns(base: Any, model: Any, inputs: list[Any]) -> list[float]:
-    """Return the median seconds of the base and of the model around it; each input goes to both, one after the other."""
+    """Return the median seconds of the base and of the model around it; each input goes to both in turn."""
     seconds: list[list[float]] = [[], []]
     for X in [inputs[0], *inputs]:  # the first once more: it warms up
         for part, own in zip((base, model), seconds, strict=True):
@@ -218,7 +218,7 @@ def in_turns(base: Any, model: Any, inputs: list[Any]) -> list[float]:
 
 
 def norms(_: Iterable[str]) -> None:
-    """Measure the norm of label classifiers, for labels from frequent to rare, of DiSMEC and of the leaves of Bonsai."""
+    """Measure the norm of label classifiers, from frequent to rare, of DiSMEC and of the leaves of Bonsai."""
     train, _test = data()
     counts = np.bincount(train.Y.indices, minlength=train.Y.shape[1])
     order = np.argsort(-counts, kind="stable")
