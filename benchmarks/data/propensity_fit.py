@@ -29,7 +29,7 @@ COMMAND = "python -m benchmarks.data.propensity_fit"
 
 
 def quality(model: PropensityModel, fit: PropensityFit, n_points: int) -> tuple[float, float]:
-    """R2 and RMSE of a model against the bins of the fit."""
+    """Return R2 and RMSE of a model against the bins of the fit."""
     residuals = model.propensities(fit.frequency, n_points) - fit.propensity
     return float(1 - np.mean(residuals**2) / fit.propensity.var()), float(np.sqrt(np.mean(residuals**2)))
 

@@ -54,7 +54,7 @@ def read_with_sklearn(file: str) -> dict[str, float]:
 
 
 def measured(read, matrices) -> dict[str, float]:
-    """Seconds, CPU seconds, peak growth of the resident memory while reading, and the bytes of what was read."""
+    """Return seconds, CPU seconds, peak growth of the resident memory while reading, and the bytes of what was read."""
     before = memory.resident()
     start, cpu_start = time.perf_counter(), time.process_time()
     data = read()
@@ -68,7 +68,7 @@ READERS = {"longtail": read_with_longtail, "scikit-learn": read_with_sklearn}
 
 
 def body_of(file: Path, folder: Path) -> Path:
-    """A copy without the header line, which scikit-learn cannot read."""
+    """Return a copy without the header line, which scikit-learn cannot read."""
     body = folder / "body.txt"
     with open(file, "rb") as source, open(body, "wb") as target:
         first = source.readline()

@@ -1,4 +1,4 @@
-"""Shows that propensity-scored precision on observed labels estimates P@k on complete ones, and plain P@k does not.
+"""Show that propensity-scored precision on observed labels estimates P@k on complete ones, and plain P@k does not.
 
     python -m benchmarks.metrics.unbiasedness [--image docs/images/unbiasedness.png]
 
@@ -29,7 +29,7 @@ N_POINTS, N_LABELS, REPEATS = 2000, 300, 400
 
 
 def plant() -> tuple[sparse.csr_matrix, Predictions]:
-    """Complete labels with a power-law tail, and predictions that know something about them."""
+    """Make complete labels with a power-law tail, and predictions that know something about them."""
     rng = np.random.default_rng(0)
     rates = 0.8 * np.arange(1, N_LABELS + 1) ** -0.7
     relevant = rng.random((N_POINTS, N_LABELS)) < rates
@@ -38,13 +38,13 @@ def plant() -> tuple[sparse.csr_matrix, Predictions]:
 
 
 def propensities(complete: sparse.csr_matrix, rarest: float) -> np.ndarray:
-    """From `rarest` for the rarest label to 0.95 for the most frequent one, linear in the logarithm of the count."""
+    """Return propensities from `rarest` (the rarest label) to 0.95, linear in the logarithm of the count."""
     counts = np.log1p(np.asarray(complete.sum(axis=0)).ravel())
     return rarest + (0.95 - rarest) * (counts - counts.min()) / (counts.max() - counts.min())
 
 
 def drop_repeatedly(complete: sparse.csr_matrix, predictions: Predictions, p: np.ndarray) -> dict[str, np.ndarray]:
-    """For each estimate its values, (repetitions, ks)."""
+    """Return the values of each estimate, (repetitions, ks)."""
     rng = np.random.default_rng(1)
     keep = p[complete.indices]
     values = {name: np.empty((REPEATS, len(KS))) for name in ESTIMATES}

@@ -119,13 +119,13 @@ def measure(model: GLaS, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def mean(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The first run with its figures replaced by means over all, and P@1, PSP@1 and gap of each."""
+    """Return the first run with its figures replaced by means over all, and P@1, PSP@1 and gap of each."""
     row = runs[0] | {column: float(np.mean([run[column] for run in runs])) for column in COLUMNS if column in runs[0]}
     return row | {"of each seed": {c: [run[c] for run in runs] for c in ("P@1", "PSP@1", "gap")}}
 
 
 def metrics(labels: np.ndarray, Y: Any, inverse: np.ndarray) -> dict[str, float]:
-    """P@k and PSP@k in percent, as longtail.metrics has them, without Numba."""
+    """Return P@k and PSP@k in percent, as longtail.metrics has them, without Numba."""
     points = np.arange(Y.shape[0])
     hits = np.asarray(Y[np.repeat(points, labels.shape[1]), labels.ravel()]).reshape(labels.shape)
     best = np.zeros(labels.shape)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import markdown_table, memory
+from benchmarks.common import add_out, markdown_table, memory
 from benchmarks.common.process import measured_apart
 from benchmarks.tail.modules import in_turns, write
 from longtail import Parabel, RankNet
@@ -32,6 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--labels", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    add_out(parser)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(measure(options.one)))
@@ -42,7 +43,7 @@ def main() -> None:
         print(rows[-1], flush=True)
     cells = [[f"{row[key]:,.2f}" if key == "times" else f"{row[key]:,.0f}" for key in COLUMNS] for row in rows]
     content = {"rows": rows, "table": markdown_table(list(COLUMNS.values()), cells)}
-    write("million", content, command="python -m benchmarks.tail.million")
+    write("million", content, options.out, command="python -m benchmarks.tail.million")
 
 
 def measure(n_labels: int) -> dict[str, Any]:

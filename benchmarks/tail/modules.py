@@ -17,13 +17,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import ROOT, decimals, image, load, markdown_table, save
+from benchmarks.common import ROOT, add_out, decimals, image, load, markdown_table, save
 from benchmarks.common.data import features_of, recipe_named
 from longtail import DiSMEC, RankNet, Taug, load_model
 from longtail.compose.blocks import ResidualBlocks
@@ -72,19 +73,19 @@ def table(first: str, rows: dict[str, dict[str, float]]) -> str:
     return markdown_table([first, *METRICS], [[name, *decimals(values, METRICS)] for name, values in rows.items()])
 
 
-def write(name: str, content: dict[str, Any], *, command: str | None = None) -> None:
+def write(name: str, content: dict[str, Any], folder: Path, *, command: str | None = None) -> None:
     """Record a measurement and print its table."""
-    save(f"tail-modules-{name}", content, command or f"python -m benchmarks.tail.modules {name}")
+    save(f"tail-modules-{name}", content, command or f"python -m benchmarks.tail.modules {name}", folder=folder)
     print(content["table"])
 
 
 # --- the frontier ---------------------------------------------------------------------------------------------------
 
 
-def frontier(names: Iterable[str]) -> None:
+def frontier(names: Iterable[str], out: Path) -> None:
     """Measure PSP@1 against P@1 as the exponent moves: without blocks (PropensityRerank) and with them (RankNet)."""
     train, test = data()
-    lines = load("tail-modules-frontier").get("lines", {})
+    lines = load("tail-modules-frontier", out).get("lines", {})
     for name in names:
         if name == "none":
             continue
@@ -99,13 +100,13 @@ def frontier(names: Iterable[str]) -> None:
         print(name, chosen, flush=True)
     lines = {name: lines[name] for name in COLORS if name in lines}
     if list(names) != ["none"]:
-        write("frontier", {"lines": lines, "table": frontier_table(lines)})
+        write("frontier", {"lines": lines, "table": frontier_table(lines)}, out)
     figure, axes = plt.subplots(1, 2, figsize=(15, 6.5), layout="constrained")
     for axis, (title, shown) in zip(axes, PANELS.items(), strict=True):
         draw_frontier(axis, {name: lines[name] for name in shown if name in lines})
         axis.set(title=f"EURLEX57K, test part: {title}", xlabel="P@1, %", ylabel="PSP@1, %")
     axes[1].set_xlim(left=87)  # beyond, exponents of PW-cb lose both
-    figure.savefig(image("tail_frontier.png"), dpi=110)
+    figure.savefig(image("tail_frontier.png", out), dpi=110)
 
 
 class Remembering:
@@ -169,7 +170,7 @@ def draw_frontier(axis: Any, lines: dict[str, Any]) -> None:
 # --- the price of prediction -----------------------------------------------------------------------------------------
 
 
-def overhead(_: Iterable[str]) -> None:
+def overhead(_: Iterable[str], out: Path) -> None:
     """Measure the median seconds of the base and of RankNet around it, in turns, for the test part and for one point.
 
     What the network learned does not matter here: its weights are random, over all labels. Bases that `frontier` left
@@ -200,7 +201,7 @@ def overhead(_: Iterable[str]) -> None:
         "through RankNet",
         "times",
     ]
-    write("overhead", {"seconds": content, "table": markdown_table(header, cells)})
+    write("overhead", {"seconds": content, "table": markdown_table(header, cells)}, out)
 
 
 def in_turns(base: Any, model: Any, inputs: list[Any]) -> list[float]:
@@ -217,7 +218,7 @@ def in_turns(base: Any, model: Any, inputs: list[Any]) -> list[float]:
 # --- classifier norms ------------------------------------------------------------------------------------------------
 
 
-def norms(_: Iterable[str]) -> None:
+def norms(_: Iterable[str], out: Path) -> None:
     """Measure the norm of label classifiers, from frequent to rare, of DiSMEC and of the leaves of Bonsai."""
     train, _test = data()
     counts = np.bincount(train.Y.indices, minlength=train.Y.shape[1])
@@ -242,8 +243,8 @@ def norms(_: Iterable[str]) -> None:
         axis.legend()
     header = ["mean norm of labels, from frequent to rare", *(f"fifth {i}" for i in range(1, 6))]
     cells = [[name, *(f"{value:.2f}" for value in fifths)] for name, fifths in content.items()]
-    write("norms", {"fifths": content, "table": markdown_table(header, cells)})
-    figure.savefig(image("tail_norms.png"), dpi=110)
+    write("norms", {"fifths": content, "table": markdown_table(header, cells)}, out)
+    figure.savefig(image("tail_norms.png", out), dpi=110)
 
 
 def dismec_norms(model: DiSMEC) -> NDArray[np.float64]:
@@ -280,7 +281,7 @@ def smooth(values: NDArray[np.float64], width: int = 101) -> NDArray[np.float64]
 # --- Taug's two numbers ----------------------------------------------------------------------------------------------
 
 
-def swept(name: str, parameter: str, values: Iterable[float], title: str) -> None:
+def swept(name: str, parameter: str, values: Iterable[float], title: str, out: Path) -> None:
     train, test = data()
     plain = estimator("bonsai").fit(train.X, train.Y)
     rows = {"Bonsai": measured(plain, test)}
@@ -288,7 +289,7 @@ def swept(name: str, parameter: str, values: Iterable[float], title: str) -> Non
         model = Taug(base=estimator("bonsai"), merge="raw", **{parameter: value}).fit(train.X, train.Y)
         rows[f"Taug, {parameter} = {value}"] = measured(model, test)
         print(value, rows[f"Taug, {parameter} = {value}"], flush=True)
-    write(name, {"rows": rows, "table": table("model", rows)})
+    write(name, {"rows": rows, "table": table("model", rows)}, out)
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
     for axis, metrics in zip(axes, (("PSP@1", "PSP@3", "PSP@5"), ("P@1", "P@5")), strict=True):
         for metric in metrics:
@@ -299,23 +300,26 @@ def swept(name: str, parameter: str, values: Iterable[float], title: str) -> Non
         axis.set(xlabel=title, ylabel="%")
         axis.legend()
     figure.suptitle("Taug over Bonsai on EURLEX57K, test part; dotted: Bonsai alone")
-    figure.savefig(image(f"tail_{name}.png"), dpi=110)
+    figure.savefig(image(f"tail_{name}.png", out), dpi=110)
 
 
-def copies(_: Iterable[str]) -> None:
-    swept("copies", "n_aug", COPIES, "altered copies of each tail point, n_aug")
+def copies(_: Iterable[str], out: Path) -> None:
+    swept("copies", "n_aug", COPIES, "altered copies of each tail point, n_aug", out)
 
 
-def split(_: Iterable[str]) -> None:
-    swept("split", "tau", SPLITS, "share of the labels that are head, tau")
+def split(_: Iterable[str], out: Path) -> None:
+    swept("split", "tau", SPLITS, "share of the labels that are head, tau", out)
 
 
 # --- parts of RankNet ------------------------------------------------------------------------------------------------
 
 
-def blocks(_: Iterable[str]) -> None:
-    """RankNet over one DiSMEC, with and without parts: three fifths of the training part train the base, one fifth the
-    module, and the rest measures. Not the test part, since defaults were chosen by such figures."""
+def blocks(_: Iterable[str], out: Path) -> None:
+    """Measure RankNet over one DiSMEC, with and without parts of it.
+
+    Three fifths of the training part train the base, one fifth the module, and the rest measures: not the test part,
+    since defaults were chosen by such figures.
+    """
     train, _test = data()
     part = np.random.default_rng(0).permutation(train.n_points) % 5
     first, second, held = (train.subset(np.flatnonzero(chosen)) for chosen in (part < 3, part == 3, part == 4))
@@ -337,25 +341,26 @@ def blocks(_: Iterable[str]) -> None:
     for row, line in zip(cells, lines.values(), strict=True):
         row += [at_precision(line, most - step) for step in steps]
     header = ["RankNet with", "exponent 0: P@1", "PSP@1", *(f"PSP@1 at P@1 {most - step:.2f}" for step in steps)]
-    write("blocks", {"lines": lines, "table": markdown_table(header, cells)})
+    write("blocks", {"lines": lines, "table": markdown_table(header, cells)}, out)
     figure, axis = plt.subplots(figsize=(8, 6), layout="constrained")
     for name, line in lines.items():
         points = [(values["P@1"], values["PSP@1"]) for values in line.values()]
         axis.plot(*zip(*points, strict=True), marker=".", label=name)
     axis.set(title="RankNet over one DiSMEC, exponents 0 to 0.7", xlabel="P@1, %", ylabel="PSP@1, %")
     axis.legend()
-    figure.savefig(image("tail_blocks.png"), dpi=110)
+    figure.savefig(image("tail_blocks.png", out), dpi=110)
 
 
 def main() -> None:
-    pictures: dict[str, Callable[[Iterable[str]], None]] = {
+    pictures: dict[str, Callable[[Iterable[str], Path], None]] = {
         "frontier": frontier, "overhead": overhead, "norms": norms, "copies": copies, "split": split, "blocks": blocks,
     }  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("picture", choices=list(pictures))
     parser.add_argument("bases", nargs="*", default=list(COLORS))
+    add_out(parser)
     options = parser.parse_args()
-    pictures[options.picture](options.bases)
+    pictures[options.picture](options.bases, options.out)
 
 
 if __name__ == "__main__":

@@ -10,15 +10,15 @@ docs/lab/benchmarks/tail-modules-together.json, which keeps what it holds for ot
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable
+import argparse
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import load, markdown_table
+from benchmarks.common import add_out, load, markdown_table
 from benchmarks.tail.modules import data, estimator, write
 from longtail import RankNet
 from longtail.compose.reranker import best_of, log_quotient
@@ -52,8 +52,7 @@ def part_of(unseen: Unseen, chosen: NDArray[np.bool_]) -> Unseen:
 
 
 def hits_and_gains(recipe: str, train: Dataset) -> dict[str, NDArray[np.float32]]:
-    """Of every point and exponent: whether the first label is right, and the 1/p it is worth; without blocks and with
-    them."""
+    """Return per exponent and point whether the first label is right and its 1/p; without blocks and with them."""
     outer = estimator(recipe)
     k = outer.candidates
     unseen = predict_unseen(outer._new_base, train.X, train.Y, outer._splits(), k=k, run=Run())
@@ -79,7 +78,7 @@ def hits_and_gains(recipe: str, train: Dataset) -> dict[str, NDArray[np.float32]
 
 
 def heights(values: dict[str, NDArray[Any]], prefix: str, weights: Floats, least: Floats) -> Floats:
-    """PSP@1 in percent at the largest exponent that leaves each P@1 of `least`; points count `weights` times."""
+    """Return PSP@1 in percent at the largest exponent that leaves each P@1 of `least`; points count `weights` times."""
     precision = 100 * (values[f"{prefix}hits"] @ weights) / weights.sum()
     gain = 100 * (values[f"{prefix}gains"] @ weights) / (values["best"] @ weights)
     found = []
@@ -114,10 +113,14 @@ def compared(name: str, train: Dataset) -> dict[str, Any]:
     return rows
 
 
-def main(names: Iterable[str]) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bases", nargs="*", default=list(TITLES), metavar="BASE", help="of dismec, bonsai")
+    add_out(parser)
+    options = parser.parse_args()
     train, _test = data()
-    bases = load("tail-modules-together").get("bases", {})
-    for name in names:
+    bases = load("tail-modules-together", options.out).get("bases", {})
+    for name in options.bases:
         bases[name] = compared(name, train)
         print(name, bases[name], flush=True)
     cells = []
@@ -127,8 +130,8 @@ def main(names: Iterable[str]) -> None:
             cells.append([f"{TITLES[name]}: {title}", *(f"{value:.2f}" for value in row["PSP@1"]), difference])
     header = ["model", *(f"P@1 of the base {-step:+g}" for step in STEPS), "mean difference to alone"]
     table = markdown_table(header, cells)
-    write("together", {"bases": bases, "table": table}, command="python -m benchmarks.tail.together")
+    write("together", {"bases": bases, "table": table}, options.out, command="python -m benchmarks.tail.together")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or TITLES)
+    main()

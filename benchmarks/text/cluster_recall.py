@@ -55,8 +55,10 @@ def train(parts: dict[str, Any], arguments: argparse.Namespace) -> None:
 
 
 def cluster_recall(model: Any, texts: list[str], Y: Any) -> dict[int, float]:
-    """For each k: the mean over texts of the share of their labels (those that training knows) that the k best clusters
-    hold, in percent."""
+    """Return the recall of the k best clusters, in percent.
+
+    The mean over texts of the share of their labels, of those that training knows, that these clusters hold.
+    """
     from longtail.neural.batches import to_device
     from longtail.neural.placement import place
     from longtail.neural.text.batches import by_length

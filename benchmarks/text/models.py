@@ -66,7 +66,7 @@ def predict(model: Any, name: str, data: dict[str, Any], out: Path) -> dict[str,
 
 
 def floating_operations(model: Any, lengths: np.ndarray) -> float | None:
-    """Of one training epoch: 6 per weight and token, 12 T d per layer and token for attention (both directions)."""
+    """Count those of one training epoch: 6 per weight and token, 12 T d per layer and token for attention."""
     encoder = getattr(model.network_, "encoder", None)
     if encoder is None or not hasattr(encoder, "word_vectors"):
         return None

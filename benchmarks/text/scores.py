@@ -52,7 +52,7 @@ class Written:
         return {part: renumbered(saved, self.column, f"{part}_") for part in ("dev", "test")}
 
     def probabilities(self, name: str) -> dict[str, sparse.csr_matrix]:
-        """Of a model, calibrated on the dev part."""
+        """Return the probabilities of a model, calibrated on the dev part."""
         if name not in self._probabilities:
             found = self.models[name]
             rows = np.repeat(np.arange(len(found["dev"])), found["dev"].k)
@@ -67,14 +67,16 @@ class Written:
         return self._probabilities[name]
 
     def together(self, names: list[str], part: str, exponent: float) -> Predictions:
-        """As `PropensityRerank(base=Ensemble(models))`: the mean P of calibrated probabilities, P / p^exponent."""
+        """Rank as `PropensityRerank(base=Ensemble(models))`: the mean P of calibrated probabilities, P / p^exponent."""
         total = sparse.csr_matrix(sum(self.probabilities(name)[part] for name in names))
         total.data *= self.inverse_propensities[total.indices] ** exponent
         return Predictions.from_csr(total, 5)
 
     def shifted(self, name: str, part: str, weighting: str) -> Predictions:
-        """What the weighting does to the scores of a model that minimises the logistic loss and is flexible enough: a
-        weight w of the observed pairs adds log w to the log-odds."""
+        """Return the ranking after a weighting is applied to the scores of a model without one.
+
+        In a flexible model that minimises the logistic loss, a weight w of the observed pairs adds log w to the log-odds.
+        """
         counts = np.bincount(self.Y["train"].indices, minlength=len(self.column))
         own, _ = resolve_weighting(weighting).coefficients(counts, self.Y["train"].shape[0])
         found = self.models[name][part]
@@ -86,7 +88,7 @@ class Written:
 
 
 def renumbered(saved: Any, column: dict[str, int], prefix: str = "") -> Predictions:
-    """Predictions of a file with the columns of all parts; -1 pads rows that are too short."""
+    """Return the predictions of a file with the columns of all parts; -1 pads rows that are too short."""
     where = np.array([*(column[i] for i in saved["label_ids"].tolist()), -1], np.int32)
     return Predictions(where[saved[f"{prefix}labels"]], saved[f"{prefix}scores"])
 
@@ -109,7 +111,7 @@ def choose(written: Written, members: list[str], candidates: list[str]) -> None:
 
 
 def chosen_exponent(written: Written, members: list[str]) -> tuple[float, float, dict[str, float]]:
-    """What is to be made large, the exponent that makes it so, and the metrics of the dev part with it."""
+    """Return the best value of the choice, its exponent, and the metrics of the dev part with it."""
     trials: list[tuple[float, float, dict[str, float]]] = [(0.0, 0.0, {})]
     for exponent in EXPONENTS:
         metrics = written.metrics(written.together(members, "dev", exponent), "dev")
