@@ -75,7 +75,7 @@ class Written:
     def shifted(self, name: str, part: str, weighting: str) -> Predictions:
         """Return the ranking after a weighting is applied to the scores of a model without one.
 
-        In a flexible model that minimises the logistic loss, a weight w of the observed pairs adds log w to the log-odds.
+        In a flexible model with the logistic loss, a weight w of the observed pairs adds log w to the log-odds.
         """
         counts = np.bincount(self.Y["train"].indices, minlength=len(self.column))
         own, _ = resolve_weighting(weighting).coefficients(counts, self.Y["train"].shape[0])

@@ -66,7 +66,7 @@ def _section(lab: Lab, dataset: str) -> list[str]:
     named = ", ".join(f"{point.name} ({point.x:.1f}, {point.y:.1f})" for point in outside)
     beyond = "; nothing that was measured is beyond the dashed line" if len(frontier(everything)) > 1 else ""
     pale = "" if all(point.labelled for point in everything) else f" Pale points: [variants](lab/{dataset}.md)."
-    left_out = f" Outside of the picture: {named}." if outside else ""
+    left_out = f" Outside the picture: {named}." if outside else ""
     return [
         f"## {title}",
         _sizes(lab, dataset),
