@@ -1,4 +1,4 @@
-"""The README does not lie: its example runs, its commands exist, its table is that of the result files."""
+"""The README does not lie: its example runs and its commands exist (tests/scripts/test_pages.py checks its table)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-
-from longtail.bench.results import results_page, with_results
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -30,8 +28,3 @@ def test_the_commands_exist():
 def test_links_lead_somewhere():
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
-
-
-def test_the_table_is_that_of_the_result_files():
-    assert with_results(README, ROOT / "docs" / "results") == README
-    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == results_page(ROOT / "docs" / "results")

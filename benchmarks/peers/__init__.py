@@ -1,10 +1,15 @@
-"""Systems side by side: the same files, one after the other, each in a process of its own."""
+"""Systems side by side: the same files, one after the other, each in its own process.
+
+Peers run only when a Python that has them is named; nothing is installed. In environments of their own:
+    pip install 'numpy<2' 'scipy<1.14' scikit-learn && pip install --no-deps libpecos
+    pip install omikuji numpy scipy
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
@@ -17,23 +22,37 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from longtail.bench.prepare import prepared
-from longtail.bench.recipe import read_recipe
+from benchmarks.common.data import features_of
+from benchmarks.common.tables import decimals, markdown_table
+from longtail.bench.recipe import Recipe
 from longtail.core.predictions import Predictions
-from longtail.data import read_dataset
 from longtail.metrics import evaluate
 from longtail.objectives import PropensityModel
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
 METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")
 
 
+def add_peers(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name the Pythons of peers."""
+    parser.add_argument("--pecos-python", metavar="PYTHON")
+    parser.add_argument("--omikuji-python", metavar="PYTHON")
+
+
+def peers_of(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
+    """Return the peers that are to run, in the form that `compare` takes."""
+    systems: dict[str, tuple[str, ...]] = {}
+    if options.pecos_python:
+        systems["PECOS XR-Linear"] = (options.pecos_python, "pecos")
+    if options.omikuji_python:
+        systems["omikuji, 3 trees"] = (options.omikuji_python, "omikuji")
+    return systems
+
+
 @contextmanager
-def common_data(recipe: str, data_root: Path) -> Iterator[tuple[Path, Any, Any]]:
-    """A folder with X, Y and X_test of a recipe as .npz files, and the two datasets."""
-    features = prepared(read_recipe(ROOT / recipe), data_root, ROOT / ".cache" / "features")
-    train, test = read_dataset(features / "train"), read_dataset(features / "test")
+def common_data(recipe: Recipe, data_root: Path | None) -> Iterator[tuple[Path, Any, Any]]:
+    """Give a folder with X, Y and X_test of a recipe as .npz files, and the two datasets."""
+    train, test = features_of(recipe, data_root)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for part, matrix in (("X", train.X), ("Y", train.Y), ("X_test", test.X)):
@@ -42,7 +61,7 @@ def common_data(recipe: str, data_root: Path) -> Iterator[tuple[Path, Any, Any]]
 
 
 def run(python: str, worker: str, folder: Path, *arguments: str) -> dict[str, float]:
-    """Times, size and peak memory of one system; its ranking lies in the folder afterwards."""
+    """Return times, size and peak memory of one system; its ranking lies in the folder afterwards."""
     command = [python, str(HERE / f"{worker}_worker.py"), str(folder), *arguments]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = os.environ | {"PYTHONWARNINGS": "ignore"}
@@ -60,7 +79,7 @@ def run(python: str, worker: str, folder: Path, *arguments: str) -> dict[str, fl
 
 
 def scored(folder: Path, train: Any, test: Any) -> dict[str, float]:
-    """The metrics of the ranking in the folder, all systems by the same code."""
+    """Return the metrics of the ranking in the folder, by the same code for all systems."""
     ranked = Predictions.from_csr(sparse.load_npz(folder / "ranked.npz"), 5)
     counts = np.pad(train.label_counts, (0, test.n_labels - train.n_labels))  # test labels that training lacks
     inverse = PropensityModel().inverse(counts, train.n_points)
@@ -69,9 +88,9 @@ def scored(folder: Path, train: Any, test: Any) -> dict[str, float]:
 
 
 def compare(
-    systems: dict[str, tuple[str, ...]], recipe: str, data_root: Path, *, rounds: int = 1
+    systems: dict[str, tuple[str, ...]], recipe: Recipe, data_root: Path | None, *, rounds: int = 1
 ) -> dict[str, dict[str, Any]]:
-    """Each system (python, worker, arguments...) on the recipe's data, in this order.
+    """Measure each system (python, worker, arguments...) on the recipe's data, in this order.
 
     With several rounds the systems take turns, and every figure is the median; `train_s_of_rounds` has each.
     """
@@ -89,19 +108,13 @@ def compare(
 
 
 def table(rows: dict[str, dict[str, Any]], baseline: str) -> str:
-    """A Markdown table with ratios of training and prediction time to the baseline."""
+    """Return a Markdown table with ratios of training and prediction time to the baseline."""
     header = ["system", *METRICS, "train s", "x", "predict s", "x", "p50 ms", "p99 ms", "model MB", "peak MB"]
-    lines = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
-    base = rows.get(baseline)
+    base, cells = rows.get(baseline), []
     for name, row in rows.items():
-        cells = [f"{row[metric]:.2f}" for metric in METRICS]
+        cells.append([name, *decimals(row, METRICS)])
         for key in ("train_s", "predict_s"):
-            cells += [f"{row[key]:.2f}", f"{row[key] / base[key]:.2f}" if base else "–"]
-        cells += [f"{row[key]:.2f}" for key in ("single_p50_ms", "single_p99_ms")]
-        cells += [f"{row['model_mb']:.1f}", f"{row['peak_mb']:.0f}"]
-        lines.append("| " + " | ".join([name, *cells]) + " |")
-    return "\n".join(lines)
-
-
-def machine() -> str:
-    return f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+            cells[-1] += [f"{row[key]:.2f}", f"{row[key] / base[key]:.2f}" if base else "–"]
+        cells[-1] += decimals(row, ("single_p50_ms", "single_p99_ms"))
+        cells[-1] += [*decimals(row, ("model_mb",), 1), *decimals(row, ("peak_mb",), 0)]
+    return markdown_table(header, cells)

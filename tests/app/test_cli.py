@@ -385,7 +385,11 @@ def everything(folder):
         ("evaluate m test.txt --propensity=-1,2", "A of the propensity model is -1"),
         ("evaluate absent.npz test.txt", "absent.npz"),
         ("evaluate absent test.txt", "absent: does not exist"),
-        ("bench --docs train.txt", "train.txt/results: cannot be made"),
+        ("bench good.toml --out train.txt", "train.txt/here: cannot be made"),
+        ("bench good.toml --out theirs", "theirs/here/good.json was not written by longtail bench"),
+        ("bench good.toml --variant x", 'no study was given that has a variant "x"'),
+        ("bench valid-study.toml --variant tow", 'unknown variant "tow"; did you mean "two"?'),
+        ("bench study.toml", "study.toml, field 'variants.two.model.nmae': unknown field"),
         ("evaluate short.npz test.txt", "predictions for 1 points, but Y has 80"),
         ("convert train.txt full", "was not written by longtail"),
         ("convert train.txt m.txt", "exists"),
@@ -406,6 +410,12 @@ def test_a_mistake_is_one_message_exit_2_and_nothing_changes(cli, xc, monkeypatc
     (xc / "train.pdf").write_text("x")
     (xc / "text.jsonl").write_text('{"text": "a", "labels": []}\n')
     (xc / "tiny.txt").write_text("1 2 2\n0 0:1\n")
+    recipe = 'dataset = "here"\n[data]\ntrain = "train.txt"\ntest = "test.txt"\n[model]\nname = "popularity"\n'
+    (xc / "good.toml").write_text(recipe)
+    (xc / "study.toml").write_text(f'{recipe}[variants.two.model]\nnmae = "dismec"\n')
+    (xc / "valid-study.toml").write_text(f'{recipe}[variants.two.model]\nname = "dismec"\n')
+    (xc / "theirs" / "here").mkdir(parents=True)
+    (xc / "theirs" / "here" / "good.json").write_text('{"my": "thesis"}')
     np.savez(xc / "short.npz", labels=np.array([[0]]), scores=np.float32([[1]]))
     before = everything(xc)
     code, out, err = cli(*arguments.split())
@@ -440,7 +450,7 @@ def test_bench_runs_what_it_can_and_names_what_it_cannot(cli, xc):
     recipe = '[data]\ntrain = "{}"\ntest = "test.txt"\n[model]\nname = "popularity"\n'
     (xc / "one.toml").write_text(recipe.format("train.txt"))
     (xc / "two.toml").write_text(recipe.format("absent.txt"))
-    where = ("--docs", xc / "docs", "--cache", xc / "cache", "--data-root", xc)
+    where = ("--out", xc / "out", "--cache", xc / "cache", "--data-root", xc)
     code, out, err = cli("bench", xc / "two.toml", *where)
     assert code == 2
     assert "not run" in err
@@ -449,8 +459,7 @@ def test_bench_runs_what_it_can_and_names_what_it_cannot(cli, xc):
     assert code == 0, err
     assert "two.toml: absent.txt is neither" in err
     assert "PSP@5" in out
-    assert len(list((xc / "docs" / "results").rglob("*.json"))) == 1
-    assert "| one |" in (xc / "docs" / "results.md").read_text()
+    assert [file.name for file in (xc / "out").rglob("*.json")] == ["one.json"]
 
 
 def test_a_recipe_that_fails_does_not_stop_the_others(cli, xc):
@@ -458,19 +467,37 @@ def test_a_recipe_that_fails_does_not_stop_the_others(cli, xc):
     (xc / "broken.txt").write_text("nonsense\n")
     (xc / "bad.toml").write_text(recipe.format("broken.txt"))
     (xc / "good.toml").write_text(recipe.format("train.txt"))
-    where = ("--docs", xc / "docs", "--cache", xc / "cache", "--data-root", xc)
+    where = ("--out", xc / "out", "--cache", xc / "cache", "--data-root", xc)
     code, out, err = cli("bench", xc / "bad.toml", xc / "good.toml", *where)
     assert code == 2
     assert "broken.txt" in err
     assert "good" in out
 
 
-def test_bench_without_recipes_renews_the_pages(cli, tmp_path):
-    (tmp_path / "docs" / "results").mkdir(parents=True)
-    (tmp_path / "docs" / "results" / "fit.json").write_text('{"A": 0.5}')
-    code, out, _ = cli("bench", "--docs", tmp_path / "docs")
-    assert (code, out) == (0, "")
-    assert "| A | 0.5 |" in (tmp_path / "docs" / "results.md").read_text()
+def test_bench_writes_beside_the_recipe_and_nowhere_else(cli, xc, monkeypatch):
+    monkeypatch.chdir(xc)
+    (xc / "docs").mkdir()
+    (xc / "docs" / "results.md").write_text("mine")
+    (xc / "README.md").write_text("mine, too")
+    (xc / "set").mkdir()
+    (xc / "set" / "study.toml").write_text(
+        '[data]\ntrain = "../train.txt"\ntest = "../test.txt"\n[model]\nname = "popularity"\n'
+        '[variants.plain]\n[variants.weighted.model]\nname = "dismec"\nweighting = "pw"\n'
+    )
+    before = everything(xc)
+    code, out, err = cli("bench", "set/study.toml", "--cache", xc / ".cache")
+    assert code == 0, err
+    assert "weighted" in out
+    found = sorted(str(file.relative_to(xc)) for file in xc.rglob("*.json") if ".cache" not in file.parts)
+    assert found == ["set/results/set/plain.json", "set/results/set/weighted.json"]
+    result = json.loads((xc / found[1]).read_text())
+    assert (result["recipe"], result["weighting"]) == ("weighted", "pw")
+    assert result["command"] == "longtail bench studies/study.toml --variant weighted"
+    assert {path: content for path, content in everything(xc).items() if path in before} == before
+    # The same command again replaces what it wrote, and only the variant that is named.
+    (xc / found[0]).write_text((xc / found[0]).read_text().replace('"seed": 0', '"seed": 7'))
+    assert cli("bench", "set/study.toml", "--variant", "weighted", "--cache", xc / ".cache")[0] == 0
+    assert json.loads((xc / found[0]).read_text())["seed"] == 7
 
 
 def test_predict_says_before_the_work_that_it_may_not_write(cli, xc, monkeypatch):

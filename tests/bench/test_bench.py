@@ -1,4 +1,4 @@
-"""From a recipe to a result file and the pages made of it."""
+"""From a recipe to a result."""
 
 from __future__ import annotations
 
@@ -12,14 +12,10 @@ from contract.planted import planted
 from longtail.bench import prepare
 from longtail.bench.prepare import MissingData, prepared
 from longtail.bench.recipe import read_recipe
-from longtail.bench.results import results_page, with_results, write_markdown, write_result
+from longtail.bench.results import read_results, table_rows, write_result
 from longtail.bench.run import RunError, run_recipe
-from longtail.core.popularity import Popularity
-from longtail.core.predictions import Predictions
 from longtail.data import Dataset, read_dataset, write_dataset
 from longtail.errors import DataError
-from longtail.workflow.apply import conform, predict_in_chunks
-from longtail.workflow.score import score_predictions
 
 
 @pytest.fixture
@@ -54,14 +50,12 @@ def test_a_model_that_reads_texts_is_trained_on_texts(tmp_path, texts):
     result = run_recipe(read_recipe(path), texts, tmp_path / "cache")
     assert result["metrics"]["P@1"] > 90
     assert result["n_features"] is None
-    write_result(result, tmp_path / "docs" / "results")
-    assert "60 test points, 6 labels" in results_page(tmp_path / "docs" / "results")
     path.write_text(content + "[features]\nmin_df = 1\n")
     with pytest.raises(DataError, match="takes no features"):
         read_recipe(path)
 
 
-def test_a_run_measures_and_its_pages_repeat_it(tmp_path, texts):
+def test_a_run_measures_and_its_file_and_table_repeat_it(tmp_path, texts):
     recipe = recipe_for(tmp_path)
     result = run_recipe(recipe, texts, tmp_path / "cache")
     training, testing = planted(60, 0), planted(60, 1)
@@ -72,24 +66,10 @@ def test_a_run_measures_and_its_pages_repeat_it(tmp_path, texts):
     assert 20 < result["peak_rss_mb"] < 2000
     assert result["model_mb"] > 0
     assert {"train_s", "predict_s", "versions", "commit", "date", "machine", "command"} <= result.keys()
-
-    docs = tmp_path / "docs"
-    (tmp_path / "README.md").write_text(
-        "# x\n<!-- results: made by longtail bench -->\nold\n<!-- end of results -->\nend\n"
-    )
-    write_result(result | {"dataset": "eurlex57k"}, docs / "results")
-    (docs / "results" / "fit.json").write_text(json.dumps({"A": 0.5, "note": "a|b", "bins": [1, 2]}))
-    write_markdown(docs)
-    page = (docs / "results.md").read_text()
-    assert page == results_page(docs / "results")
-    assert f"| popularity | {result['metrics']['P@1']:.2f} |" in page
-    assert "### fit" in page
-    assert "| note | a\\|b |" in page
-    readme = (tmp_path / "README.md").read_text()
-    assert "old" not in readme
-    assert readme.endswith("\nend\n")
-    assert f"| popularity | {result['metrics']['P@1']:.2f} |" in readme
-    assert with_results(readme, docs / "results") == readme
+    write_result(result, tmp_path / "out")
+    assert read_results(tmp_path / "out") == {"planted": {"popularity": result}}
+    (row,) = table_rows([result])
+    assert row[:2] == ["popularity", f"{result['metrics']['P@1']:.2f}"]
 
 
 def test_text_features_are_made_once_and_again_when_anything_changes(tmp_path, texts, monkeypatch):
@@ -130,57 +110,6 @@ def test_absent_data_are_told_apart_from_failures(tmp_path, texts):
     with pytest.raises(MissingData, match=r"train\.jsonl is neither below the data root"):
         run_recipe(recipe_for(tmp_path), tmp_path / "nowhere", tmp_path / "cache")
     recipe = recipe_for(tmp_path)
-    recipe.path.write_text("broken")  # read again by the process of its own
+    recipe.path.write_text("broken")  # read again by the run's own process
     with pytest.raises(RunError, match="cannot be read as TOML"):
         run_recipe(recipe, texts, tmp_path / "cache")
-
-
-def fitted_popularity():
-    return Popularity().fit(np.eye(4), [[0], [0, 1], [2], [0]])
-
-
-def test_features_are_brought_to_the_width_of_the_model(caplog):
-    model = fitted_popularity()
-    narrow = conform(Dataset(Y=[[0]], X=np.ones((1, 3))), model)
-    assert narrow.shape == (1, 4)
-    assert caplog.records == []
-    wide = conform(Dataset(Y=[[0]], X=np.ones((1, 6))), model)
-    assert wide.shape == (1, 4)
-    assert "the 2 others are dropped (2 of 6 values)" in caplog.text
-    with pytest.raises(DataError, match="this dataset has only texts"):
-        conform(Dataset(Y=[[0]], texts=["a"]), model)
-
-
-def test_chunks_give_what_one_call_gives(monkeypatch):
-    from longtail.workflow import apply
-
-    monkeypatch.setattr(apply, "_CHUNK", 3)
-    model = fitted_popularity()
-    for n in (0, 1, 3, 7):
-        X = sparse.csr_matrix(np.ones((n, 4), np.float32))
-        np.testing.assert_array_equal(predict_in_chunks(model, X, 2).labels, model.predict(X, k=2).labels)
-
-
-def test_labels_that_training_never_saw_are_misses_with_the_propensity_of_no_points():
-    predictions = Predictions([[0], [0]], [[1.0], [1.0]])
-    Y = sparse.csr_matrix(np.array([[1, 0, 0], [0, 0, 1]]))  # label 2 is unknown
-    counts = np.array([5, 3])
-    scores = score_predictions(predictions, Y, training_counts=counts, n_training_points=10)
-    from longtail.objectives import PropensityModel
-
-    inverse = PropensityModel().inverse([5, 3, 0], 10)
-    assert scores.metrics["P@1"] == pytest.approx(50)
-    assert scores.metrics["PSP@1"] == pytest.approx(100 * inverse[0] / (inverse[0] + inverse[2]))
-    assert scores.bands["tail"]["labels"] >= 1
-    plain = score_predictions(predictions, Y)
-    assert plain.bands is None
-    assert "PSP@1" not in plain.metrics
-
-
-def test_a_comparison_shows_its_own_table(tmp_path):
-    (tmp_path / "benchmarks").mkdir()
-    content = {"command": "python benchmarks/x.py", "table": "| system |\n| --- |\n| ours |", "rows": {"ours": {}}}
-    (tmp_path / "benchmarks" / "x.json").write_text(json.dumps(content))
-    page = results_page(tmp_path)
-    assert "### benchmarks/x\n\n| system |\n| --- |\n| ours |\n\n| field | value |" in page
-    assert "| command | python benchmarks/x.py |" in page

@@ -1,22 +1,68 @@
-"""What docs/results.md says of a run."""
+"""Result files: what is written, read, and never replaced."""
+
+from __future__ import annotations
 
 import json
 
-from longtail import Bonsai, RankNet
-from longtail.bench.results import results_page
-from longtail.core import codec
+import pytest
+
+from longtail.bench.results import check_writable, read_results, result_file, table_rows, write_result
+from longtail.errors import DataError, OutputError
+
+RESULT = {
+    "dataset": "small", "recipe": "one", "command": "longtail bench recipes/small/one.toml", "metrics": {"P@1": 12.344},
+    "train_s": 1.26,
+}  # fmt: skip
 
 
-def test_models_are_written_with_the_parameters_that_are_not_defaults(tmp_path):
-    model = RankNet(base=Bonsai(C=1.5), folds=4)
-    result = {
-        "dataset": "small", "recipe": "ranknet-bonsai", "model": "ranknet", "parameters": codec.encode(model)["params"],
-        "metrics": {"P@1": 12.345}, "train_s": 1.0, "predict_s": 1.0, "peak_rss_mb": 1.0, "model_mb": 1.0,
-        "n_train": 4, "n_test": 2, "n_features": 3, "n_labels": 2, "commit": "abc", "date": "2026-01-01",
-        "machine": "a machine",
-    }  # fmt: skip
-    (tmp_path / "small").mkdir()
-    (tmp_path / "small" / "ranknet-bonsai.json").write_text(json.dumps(result))
-    page = results_page(tmp_path)
-    assert "- ranknet-bonsai: ranknet(base = bonsai(C = 1.5), folds = 4); commit abc" in page
-    assert "| ranknet-bonsai | 12.35 |" in page or "| ranknet-bonsai | 12.34 |" in page
+def test_what_a_result_does_not_have_is_a_dash():
+    (row,) = table_rows([RESULT], ("recipe", "P@1", "PSP@1", "tail R@5", "train s", "model MB"))
+    assert row == ["one", "12.34", "–", "–", "1.3", "–"]
+
+
+def test_a_result_replaces_itself_and_nothing_else(tmp_path):
+    file = write_result(RESULT, tmp_path)
+    assert file == result_file(tmp_path, "small", "one")
+    write_result(RESULT | {"train_s": 2.0}, tmp_path)
+    assert read_results(tmp_path)["small"]["one"]["train_s"] == 2.0
+    assert [path.name for path in file.parent.iterdir()] == ["one.json"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "my notes", "[1, 2]", '{"recipe": "one"}', json.dumps(RESULT | {"recipe": "another"}),
+        json.dumps(RESULT | {"dataset": "another"}), json.dumps(RESULT | {"metrics": 3}),
+    ],
+)  # fmt: skip
+def test_a_file_of_another_hand_is_refused_and_kept(tmp_path, content):
+    file = result_file(tmp_path, "small", "one")
+    file.parent.mkdir()
+    file.write_text(content)
+    for attempt in (lambda: check_writable(file), lambda: write_result(RESULT, tmp_path)):
+        with pytest.raises(OutputError, match="was not written by longtail bench"):
+            attempt()
+    assert file.read_text() == content
+
+
+def test_a_folder_or_a_dead_link_in_the_place_of_a_result_is_refused(tmp_path):
+    file = result_file(tmp_path, "small", "one")
+    file.mkdir(parents=True)
+    with pytest.raises(OutputError, match="was not written by longtail"):
+        check_writable(file)
+    link = result_file(tmp_path, "small", "two")
+    link.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(OutputError, match="was not written by longtail"):
+        check_writable(link)
+
+
+def test_checking_a_place_makes_no_folders(tmp_path):
+    check_writable(result_file(tmp_path / "new" / "folder", "small", "one"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reading_names_a_file_that_is_no_result(tmp_path):
+    write_result(RESULT, tmp_path)
+    (tmp_path / "small" / "two.json").write_text("{}")
+    with pytest.raises(DataError, match=r"two\.json.*not a result"):
+        read_results(tmp_path)

@@ -18,7 +18,7 @@ def test_the_example_runs(page: str) -> None:
 
 
 def test_the_page_quotes_the_fit_that_was_measured() -> None:
-    result = json.loads((DOCS / "results" / "propensity-eurlex57k.json").read_text(encoding="utf-8"))
+    result = json.loads((DOCS / "lab" / "benchmarks" / "propensity-eurlex57k.json").read_text(encoding="utf-8"))
     page = " ".join((DOCS / "propensities.md").read_text(encoding="utf-8").split())
     quoted = (
         f"A = {result['A']:.2f}, B = {result['B']:.2f} with R² = {result['r2']:.2f} and RMSE = {result['rmse']:.3f}"

@@ -1,4 +1,4 @@
-"""longtail bench: recipes in, result files and tables out."""
+"""longtail bench: recipes and studies in, result files and a table out."""
 
 from __future__ import annotations
 
@@ -9,56 +9,61 @@ import typer
 
 
 def bench(
-    recipes: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="RECIPE...", help="Recipe files (TOML); without any, only the pages are renewed."),
+    recipes: Annotated[list[Path], typer.Argument(metavar="RECIPE|STUDY...", help="Recipe and study files (TOML).")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where results are written; default: results/ beside the recipe."),
+    ] = None,
+    variant: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Run only this variant of the studies; may be given several times."),
     ] = None,
     data_root: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Where datasets lie; default: $LONGTAIL_DATA, else ../shared/data."),
     ] = None,
-    docs: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results.md and results/ are written.")] = Path(
-        "docs"
-    ),
     cache: Annotated[Path, typer.Option(metavar="FOLDER", help="Where text features are kept.")] = Path(
         ".cache/features"
     ),
 ) -> None:
-    """Run recipes, each in a process of its own, and add them to the results table.
+    """Run recipes and all variants of studies, each in its own process.
 
-    A recipe whose data are absent is not run, and is named; the exit code is 2 only if none could be run.
+    Writes OUT/<dataset>/<recipe>.json per run and prints a table. A file that longtail did not write is never replaced.
+    A recipe whose data is absent is named and not run; the exit code is 2 only if none could be run.
     """
     from longtail.app.console import fail, print_table, say
     from longtail.bench.prepare import MissingData
-    from longtail.bench.recipe import find_data_root, read_recipe
-    from longtail.bench.results import TABLE, check_writable, table_rows, write_markdown, write_result
+    from longtail.bench.recipe import find_data_root
+    from longtail.bench.results import TABLE, check_writable, result_file, table_rows, write_result
     from longtail.bench.run import run_recipe
+    from longtail.bench.study import read_experiments
     from longtail.errors import DataError, LongtailError
 
-    parsed = [read_recipe(path) for path in recipes or ()]  # all mistakes before the first long run
-    check_writable(docs / "results")
+    # All mistakes before the first long run.
+    parsed = read_experiments(recipes, variant or ())
+    folders = [out or recipe.path.parent / "results" for recipe in parsed]
+    for recipe, folder in zip(parsed, folders, strict=True):
+        check_writable(result_file(folder, recipe.dataset, recipe.name))
     results, failed = [], False
-    for number, recipe in enumerate(parsed, 1):
+    for number, (recipe, folder) in enumerate(zip(parsed, folders, strict=True), 1):
         root = find_data_root(data_root, recipe.path)
         say(f"[{number}/{len(parsed)}] {recipe.title} ...")
         try:
             result = run_recipe(recipe, root, cache)
+            file = write_result(result, folder)
         except MissingData as error:
-            say(f"not run: {recipe.path}: {error}")
+            say(f"not run: {recipe.where}: {error}")
             continue
         except LongtailError as error:  # one that fails must not cost the others their hours
             fail(str(error))
             failed = True
             continue
         results.append(result)
-        write_result(result, docs / "results")
-        say(f"{recipe.title}: train {result['train_s']:.1f} s, P@1 {result['metrics']['P@1']:.2f}")
-    if parsed and not results and not failed:
+        say(f"{recipe.title}: train {result['train_s']:.1f} s, P@1 {result['metrics']['P@1']:.2f}; wrote {file}")
+    if not results and not failed:
         raise DataError("none of the recipes could be run")
-    write_markdown(docs)
     for dataset in dict.fromkeys(result["dataset"] for result in results):
         chosen = [result for result in results if result["dataset"] == dataset]
         print_table(dataset, list(TABLE), table_rows(chosen))
-    say(f"wrote {docs / 'results.md'}")
     if failed:
         raise typer.Exit(2)

@@ -1,1 +1,1 @@
-"""From names and files to numbers: estimators by name, recipes, runs, and the tables made of them."""
+"""From recipes and studies to runs, and from runs to result files and a table."""

@@ -1,4 +1,4 @@
-"""Data of a recipe as features, kept in a cache folder: recipes with the same data and features share one pass."""
+"""The data of a recipe as features, in a cache folder: recipes with the same data and features share one pass."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from longtail.data import Dataset, read_dataset, write_dataset
 from longtail.errors import DataError
 from longtail.features.scaling import unit_rows
 
-_VERSION = 2  # to be raised when the preparation changes, so that nothing old is taken
+_VERSION = 2  # raise it when the preparation changes, so that nothing old is used
 
 
 class MissingData(DataError):
-    """The data of a recipe are not on this machine."""
+    """The data of a recipe is not on this machine."""
 
 
 def locate(recipe: Recipe, data_root: Path) -> tuple[Path, Path]:
-    """The training and the test file; looked for below the data root, then beside the recipe."""
+    """Return the training and the test file, found below the data root or else beside the recipe."""
     found = []
     for relative in (recipe.train, recipe.test):
-        places = [data_root / relative, recipe.path.parent / relative]
+        places = [data_root / relative, *(folder / relative for folder in recipe.folders)]
         place = next((place for place in places if place.exists()), None)
         if place is None:
             raise MissingData(
@@ -38,7 +38,7 @@ def locate(recipe: Recipe, data_root: Path) -> tuple[Path, Path]:
 
 
 def prepared(recipe: Recipe, data_root: Path, cache: Path) -> Path:
-    """The folder with `train` and `test` (dataset directories) and `features.json` (what was done, seconds)."""
+    """Return the folder with `train` and `test` (dataset directories) and `features.json` (what was done, seconds)."""
     train, test = locate(recipe, data_root)
     identity = {"version": _VERSION, "features": recipe.features, "train": _digest(train), "test": _digest(test)}
     if recipe.reads_texts:
@@ -63,7 +63,7 @@ def _featurised(recipe: Recipe, training: Dataset, test: Path) -> tuple[Dataset,
     testing = read_dataset(test, label_names=training.label_names)
     if recipe.reads_texts:
         if training.texts is None:
-            raise DataError("the model reads texts, but these data are features", path=recipe.path, field="model.name")
+            raise DataError("the model reads texts, but the data has features", path=recipe.path, field="model.name")
         return training, testing
     if training.X is None:
         features = text_features(recipe.features)
@@ -71,7 +71,7 @@ def _featurised(recipe: Recipe, training: Dataset, test: Path) -> tuple[Dataset,
     else:
         if set(recipe.features) - {"normalise"}:
             raise DataError(
-                "the data are features already; only normalise can be used", path=recipe.path, field="features"
+                "the data has features already; only normalise can be used", path=recipe.path, field="features"
             )
         X, X_test = training.X, testing.X
     if recipe.features.get("normalise", False):

@@ -1,4 +1,4 @@
-"""Recipes: one experiment as a TOML file, checked field by field before anything runs."""
+"""Recipes: one experiment per TOML file, checked field by field before anything runs."""
 
 from __future__ import annotations
 
@@ -29,14 +29,20 @@ _REQUIRED = (("data", "train"), ("data", "test"), ("model", "name"))
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to train on what. `train` and `test` are relative to the data root, or else to the recipe's folder; files
-    that parameters name (word vectors, label texts) are relative to the data root.
+    """What to train on what, and how to score it.
 
-    `features`: parameters of TextFeatures for texts, or `{"normalise": True}` for features whose rows are to be scaled
-    to unit length. Both are done before training, and kept, so that recipes with the same data and features share them.
+    `train` and `test` are relative to the data root, or else to the recipe's folder. Files that parameters name (word
+    vectors, label texts) are relative to the data root.
+
+    `features` holds parameters of TextFeatures for texts, or `{"normalise": True}` to scale the rows of given features
+    to unit length. Features are computed before training and cached; recipes with the same data and features share
+    them.
+
+    A variant of a study is a recipe, too: `study` is then true, and `path` is the study's file.
     """
 
     path: Path
+    name: str
     dataset: str
     train: str
     test: str
@@ -48,42 +54,62 @@ class Recipe:
     seed: int = 0
     threads: int | None = None
     propensity: PropensityModel = field(default_factory=PropensityModel)
+    study: bool = False
+    folders: tuple[Path, ...] = ()
 
     @property
     def title(self) -> str:
-        return f"{self.dataset}/{self.path.stem}"
+        """`<dataset>/<name>`: unique among the results of one folder."""
+        return f"{self.dataset}/{self.name}"
+
+    @property
+    def where(self) -> str:
+        """The file, and the variant in it, for messages."""
+        return f"{self.path}, variant {self.name!r}" if self.study else str(self.path)
 
     @property
     def reads_texts(self) -> bool:
         return bool(self.estimator().input_kind == "text")
 
     def estimator(self) -> Any:
-        """The unfitted estimator; it is trained on features, whatever the data are, unless it reads texts itself."""
+        """Return the unfitted estimator; it is trained on features unless it reads texts itself."""
         return build_estimator(
             self.model, base=self.base, weighting=self.weighting, settings=self.parameters,
             threads=self.threads, seed=self.seed,
         )  # fmt: skip
 
 
-def read_recipe(path: str | os.PathLike[str]) -> Recipe:
-    """The recipe in a TOML file; every mistake names the file and the field."""
-    path = Path(path)
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the content of a recipe or study file."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise DataError("there is no such recipe", path=path) from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DataError(f"the recipe cannot be read as TOML ({error})", path=path) from error
-    _check_fields(path, content, _TOP, "")
+
+
+def read_recipe(path: str | os.PathLike[str]) -> Recipe:
+    """Read a recipe from a TOML file; every mistake names the file and the field."""
+    path = Path(path)
+    return parse_recipe(read_toml(path), path, path.stem)
+
+
+def parse_recipe(content: Mapping[str, Any], path: Path, name: str, prefix: str = "") -> Recipe:
+    """Check the content of a recipe field by field; in messages `prefix` stands before the names of fields."""
+    _check_fields(path, content, _TOP, prefix)
     for section, fields in _SECTIONS.items():
-        _check_fields(path, content.get(section, {}), fields, f"{section}.")
-    for section, name in _REQUIRED:
-        if name not in content.get(section, {}):
-            raise DataError("is missing", path=path, field=f"{section}.{name}")
-    model = content["model"]
+        _check_fields(path, content.get(section, {}), fields, f"{prefix}{section}.")
+    for section, required in _REQUIRED:
+        if required not in content.get(section, {}):
+            raise DataError("is missing", path=path, field=f"{prefix}{section}.{required}")
+    dataset = content.get("dataset", path.resolve().parent.name)
+    check_file_name(dataset, path, f"{prefix}dataset")
+    model, propensity = content["model"], content.get("evaluate", {}).get("propensity", "default")
     recipe = Recipe(
         path=path,
-        dataset=content.get("dataset", path.resolve().parent.name),
+        name=name,
+        dataset=dataset,
         train=content["data"]["train"],
         test=content["data"]["test"],
         model=model["name"],
@@ -93,19 +119,24 @@ def read_recipe(path: str | os.PathLike[str]) -> Recipe:
         features=content.get("features", {}),
         seed=content.get("seed", 0),
         threads=content.get("threads"),
-        propensity=_checked(
-            path, "evaluate.propensity", parse_propensity, content.get("evaluate", {}).get("propensity", "default")
-        ),
+        propensity=_checked(path, f"{prefix}evaluate.propensity", parse_propensity, propensity),
+        folders=(path.parent,),
     )
-    _checked(path, "model", lambda _: recipe.estimator().check_parameters(), None)
-    _check_features(recipe)
+    _checked(path, f"{prefix}model", lambda _: recipe.estimator().check_parameters(), None)
+    _check_features(recipe, prefix)
     if recipe.features and recipe.reads_texts:
-        raise DataError(f"{recipe.model} reads texts and takes no features", path=path, field="features")
+        raise DataError(f"{recipe.model} reads texts and takes no features", path=path, field=f"{prefix}features")
     return recipe
 
 
+def check_file_name(name: str, path: Path, where: str) -> None:
+    """Refuse a name that cannot be one part of a result file's path."""
+    if not name or name.startswith(".") or set(name) & set("/\\:\0"):
+        raise DataError(f"{name!r} cannot be part of a file name", path=path, field=where)
+
+
 def find_data_root(given: Path | None, recipe: Path) -> Path:
-    """Where datasets lie: what the caller says, $LONGTAIL_DATA, or `../shared/data` beside the recipe's repository."""
+    """Return the folder of datasets: `given`, else $LONGTAIL_DATA, else `shared/data` in a folder above the recipe."""
     if given is not None:
         return given
     if "LONGTAIL_DATA" in os.environ:
@@ -136,19 +167,19 @@ def _checked(path: Path, name: str, make: Any, value: Any) -> Any:
         raise DataError(str(error), path=path, field=name) from error
 
 
-def _check_features(recipe: Recipe) -> None:
+def _check_features(recipe: Recipe, prefix: str) -> None:
     known = [*TextFeatures._get_param_names(), "normalise"]
     for name in recipe.features:
         if name not in known:
-            raise DataError(unknown("field", name, known), path=recipe.path, field=f"features.{name}")
+            raise DataError(unknown("field", name, known), path=recipe.path, field=f"{prefix}features.{name}")
     normalise = recipe.features.get("normalise", False)
     if not isinstance(normalise, bool):
-        raise DataError("must be true or false", path=recipe.path, field="features.normalise")
-    _checked(recipe.path, "features", lambda _: text_features(recipe.features).check_parameters(), None)
+        raise DataError("must be true or false", path=recipe.path, field=f"{prefix}features.normalise")
+    _checked(recipe.path, f"{prefix}features", lambda _: text_features(recipe.features).check_parameters(), None)
 
 
 def text_features(features: Mapping[str, Any]) -> TextFeatures:
-    """TextFeatures with a recipe's parameters; TOML has no tuples, and `ngram_range` is one."""
+    """Return TextFeatures with a recipe's parameters (TOML has no tuples, and `ngram_range` is one)."""
     parameters: dict[str, Any] = {
         name: tuple(v) if isinstance(v, list) else v for name, v in features.items() if name != "normalise"
     }

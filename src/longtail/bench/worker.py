@@ -1,6 +1,7 @@
-"""One run in a process of its own, so that its peak memory is its own.
+"""One run in its own process, so that its peak memory is its own.
 
-`python -m longtail.bench.worker RECIPE DATA RESULT FOLDER`; FOLDER is where files lie that parameters name.
+`python -m longtail.bench.worker FILE DATA RESULT FOLDER NAME`: FILE is a recipe or a study, NAME the recipe or variant
+in it; FOLDER is where files lie that parameters name.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from longtail.bench.recipe import Recipe, read_recipe
+from longtail.bench.recipe import Recipe
+from longtail.bench.study import read_file
 from longtail.core.model import load_model
 from longtail.core.store import size_in_bytes
 from longtail.data import Dataset, read_dataset
@@ -26,7 +28,7 @@ from longtail.workflow.score import KS, score_predictions
 
 
 def measure(recipe: Recipe, data: Path) -> dict[str, Any]:
-    """Train, save, load, predict and score; seconds, megabytes, metrics."""
+    """Train, save, load, predict and score; return seconds, megabytes and metrics."""
     training, testing = read_dataset(data / "train"), read_dataset(data / "test")
     points = training.texts if recipe.reads_texts else training.X
     if not recipe.reads_texts:
@@ -66,7 +68,7 @@ def measure(recipe: Recipe, data: Path) -> dict[str, Any]:
 
 
 def _compile_kernels(recipe: Recipe, training: Dataset) -> None:
-    """Fit and predict on a few points first: compiling is done once on a machine and is not training."""
+    """Fit and predict on a few points first: kernels are compiled once per machine, which is not training."""
     for size in (64, 4096):
         few = training.subset(np.arange(min(size, training.n_points)))
         carried = np.flatnonzero(few.label_counts)
@@ -80,8 +82,9 @@ def _compile_kernels(recipe: Recipe, training: Dataset) -> None:
 
 
 def peak_rss_mb() -> float:
-    """The most memory that this process held at once. Not ru_maxrss where it can be avoided: on Linux that begins
-    with what the parent process held before this one replaced it.
+    """Return the peak resident memory of this process.
+
+    Not ru_maxrss where it can be avoided: on Linux that begins with what the parent process held.
     """
     status = Path("/proc/self/status")
     if status.is_file():
@@ -91,10 +94,11 @@ def peak_rss_mb() -> float:
 
 
 def main() -> None:
-    recipe, data, result, place = sys.argv[1:]
+    file, data, result, place, name = sys.argv[1:]
     os.chdir(place)
     try:
-        outcome = measure(read_recipe(recipe), Path(data))
+        (recipe,) = [recipe for recipe in read_file(file) if recipe.name == name]
+        outcome = measure(recipe, Path(data))
     except LongtailError as error:
         outcome = {"error": str(error)}
     Path(result).write_text(json.dumps(outcome))

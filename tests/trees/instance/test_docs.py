@@ -11,7 +11,7 @@ PAGE = DOCS / "instance-trees.md"
 
 
 def metrics_of(recipe):
-    file = DOCS / "results" / "eurlex57k" / f"{recipe}.json"
+    file = DOCS / "lab" / "runs" / "eurlex57k" / f"{recipe}.json"
     return json.loads(file.read_text(encoding="utf-8"))["metrics"]
 
 
@@ -39,7 +39,7 @@ def test_linear_tail_classifiers_gain_in_both_metrics_as_the_page_says():
 
 
 def test_the_simulations_say_what_the_page_says():
-    found = json.loads((DOCS / "results" / "instance-trees.json").read_text(encoding="utf-8"))
+    found = json.loads((DOCS / "lab" / "benchmarks" / "instance-trees.json").read_text(encoding="utf-8"))
     truth, plain, scored = (found["a"][name]["mean"] for name in ("complete", "plain", "propensity-scored"))
     assert all(abs(s - t) < 0.05 * t < abs(p - t) for t, p, s in zip(truth, plain, scored, strict=True))
     for panel in ("b", "c"):

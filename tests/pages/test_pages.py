@@ -1,0 +1,121 @@
+"""The pages of results: made from the JSON files alone, current, and the same for the same input."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from longtail.bench.study import read_experiments
+from scripts.pages.build import outdated, outputs, write
+from scripts.pages.lab import Lab, best_first, quality
+from scripts.pages.marks import filled, names
+from scripts.pages.picture import Point, frontier, in_view
+from scripts.pages.results import MOST_ROWS
+from scripts.pages.tables import TABLES
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def made():
+    return outputs(ROOT)
+
+
+def test_the_committed_pages_are_what_the_tool_makes(made):
+    stale = [str(path.relative_to(ROOT)) for path, content in made.items() if path.read_bytes() != content]
+    assert stale == [], "run `python -m scripts.pages`"
+    assert {"README.md", "results.md", "tail-modules.md", "text-models.md"} <= {path.name for path in made}
+
+
+def test_pictures_have_the_same_bytes_each_time(made):
+    again = outputs(ROOT)
+    pictures = [path for path in made if path.suffix == ".svg"]
+    assert len(pictures) == 4
+    for path in pictures:
+        assert again[path] == made[path]
+        assert b"<dc:date>" not in made[path]
+
+
+def test_every_table_stands_in_some_page(made):
+    shown = {name for path, content in made.items() if path.suffix == ".md" for name in names(content.decode())}
+    assert shown == set(TABLES)
+
+
+def test_results_has_one_table_and_one_picture_per_dataset(made):
+    page = made[ROOT / "docs" / "results.md"].decode()
+    sections = page.split("\n## ")[1:]
+    assert len(sections) == len(Lab(ROOT).runs) == 4
+    for section in sections:
+        assert len(re.findall(r"^!\[.*\]\(images/results-.*\.svg\)$", section, flags=re.MULTILINE)) == 1
+        rows = [line for line in section.splitlines() if line.startswith("| ")][2:]
+        assert 5 <= len(rows) <= MOST_ROWS
+
+
+def test_every_recipe_and_variant_has_a_result_that_names_commit_and_command():
+    files = [*(ROOT / "recipes").glob("*/*.toml"), *(ROOT / "studies").glob("*.toml")]
+    runs = Lab(ROOT).runs
+    experiments = read_experiments(files)
+    assert {f"{dataset}/{name}" for dataset, found in runs.items() for name in found} == {e.title for e in experiments}
+    for recipe in experiments:
+        result = runs[recipe.dataset][recipe.name]
+        assert re.fullmatch(r"[0-9a-f]{7}\+?", result["commit"]), recipe.title
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", result["date"]), recipe.title
+        file = re.search(r"(recipes|studies)/\S+\.toml", result["command"])
+        assert (ROOT / file[0]).is_file(), result["command"]
+        assert result["model"] == recipe.model
+
+
+def test_every_measurement_names_command_commit_and_date():
+    benchmarks = Lab(ROOT).benchmarks
+    assert len(benchmarks) > 30
+    for name, content in benchmarks.items():
+        assert re.fullmatch(r"[0-9a-f]{7}\+?", content["commit"]), name
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", content["date"]), name
+        assert ("history_note" in content) == content.get("history", False), name
+        for module in re.findall(r"python -m (benchmarks\.[\w.]+)", content["command"]):
+            assert (ROOT / Path(*module.split("."))).with_suffix(".py").is_file(), content["command"]
+
+
+def test_rows_are_sorted_by_the_mean_of_six_metrics():
+    rows = [{"recipe": name, "metrics": dict.fromkeys(("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5"), value)}
+            for name, value in (("b", 2.0), ("a", 2.0), ("c", 3.0))]  # fmt: skip
+    assert [row["recipe"] for row in best_first(rows)] == ["c", "a", "b"]
+    assert quality(rows[0]) == 2.0
+
+
+def test_the_frontier_and_the_view():
+    points = [Point(name, x, y, "label trees", True) for name, x, y in (
+        ("best P", 90.0, 40.0), ("beaten", 89.0, 39.0), ("both", 88.0, 50.0), ("best PSP", 80.0, 55.0),
+        ("far", 9.0, 1.0),
+    )]  # fmt: skip
+    assert [point.name for point in frontier(points)] == ["best PSP", "both", "best P"]
+    assert "far" not in {point.name for point in in_view(points)}
+
+
+def test_tables_are_filled_between_their_marks_only():
+    page = "a\n<!-- table: one -->\nold\n<!-- end of table -->\nb <!-- a comment -->\n"
+    assert filled(page, {"one": lambda lab: f"| {lab} |"}, "new") == page.replace("old", "| new |")
+    with pytest.raises(KeyError, match="no table is called 'one'"):
+        filled(page, {}, None)
+    with pytest.raises(ValueError, match="has no '<!-- end of table -->'"):
+        filled("<!-- table: one -->\nold\n", {"one": str}, None)
+
+
+def test_a_new_figure_makes_pages_stale_and_writing_renews_them(tmp_path):
+    for folder in ("docs", "recipes", "studies"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.png"))
+    shutil.copy(ROOT / "README.md", tmp_path)
+    file = tmp_path / "docs" / "lab" / "runs" / "eurlex57k" / "popularity.json"
+    result = json.loads(file.read_text())
+    result["metrics"]["P@1"] = 8.99
+    file.write_text(json.dumps(result))
+    stale = {str(path.relative_to(tmp_path)) for path in outdated(tmp_path)}
+    assert {"README.md", "docs/lab/eurlex57k.md"} <= stale
+    assert "docs/lab/bibtex.md" not in stale
+    assert {str(path.relative_to(tmp_path)) for path in write(tmp_path)} == stale
+    assert "| popularity | 8.99 |" in (tmp_path / "README.md").read_text()
+    assert outdated(tmp_path) == []
