@@ -13,7 +13,8 @@ from scipy import sparse
 
 from longtail.data import files
 from longtail.data.dataset import Dataset
-from longtail.errors import DataError, ParameterError, plain_interrupts
+from longtail.data.pairs import feature_pair, read_feature_pair, read_text_pair, text_pair
+from longtail.errors import DataError, OutputError, ParameterError, plain_interrupts
 
 logger = logging.getLogger(__name__)
 
@@ -48,12 +49,15 @@ def read_dataset(
     without names (XC, .npz) is taken to use the list's positions as ids.
     n_features, n_labels: the width of X and Y where a file may not show it (XC, .npz); wider data is an error.
     text_field, labels_field, separator: the fields or columns of JSON lines and tables, and what separates labels in
-    one string. labels_field=None reads texts without labels.
+    one string. labels_field=None reads texts without labels. text_field="title+content" joins two fields by a space.
+
+    Two files that belong together are read by the name of the first: `trn_X_Xf.txt` (labels in `trn_X_Y.txt`) and
+    `train_texts.txt` or `train_raw_texts.txt` (labels in `train_labels.txt`).
     """
     if not Path(path).exists():
         raise DataError("does not exist", path=path)
     try:
-        if Path(path).is_dir() or _format(path) in (*_XC, _NPZ):
+        if Path(path).is_dir() or (_format(path) in (*_XC, _NPZ) and text_pair(path) is None):
             return _read_matrices(path, label_names, n_features, n_labels)
         if n_features is not None or n_labels is not None:
             raise ParameterError(f"{path}: n_features and n_labels are for files of numbers; texts have no such widths")
@@ -83,6 +87,8 @@ def _read_matrices(
         from longtail.data.npz import read_npz
 
         dataset = read_npz(path)
+    elif feature_pair(path) is not None:
+        return _follow_names(read_feature_pair(path, n_features=n_features, n_labels=n_labels), label_names)
     else:
         from longtail.data.xc import read_xc
 
@@ -97,6 +103,8 @@ def _read_texts(
     labels_field: str | None,
     separator: str,
 ) -> Dataset:
+    if text_pair(path) is not None:
+        return read_text_pair(path, label_names=label_names, with_labels=labels_field is not None)
     suffix = _format(path)
     if suffix in _JSONL:
         from longtail.data.jsonl import read_jsonl
@@ -165,6 +173,8 @@ def write_dataset(dataset: Dataset, path: str | os.PathLike[str], *, overwrite: 
     tables texts and label names), with a warning of what is lost.
     """
     suffix = "" if Path(path).is_dir() or not Path(path).suffix else _format(path)
+    if feature_pair(path) is not None or text_pair(path) is not None:
+        raise OutputError(f"{path}: this name belongs to a pair of files, which are read only; choose another name")
     if suffix:
         _warn_of_losses(dataset, path, ("texts", "label_names") if suffix in (*_XC, _NPZ) else ("X",))
     if suffix == "":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from longtail.data import files
@@ -25,15 +25,14 @@ def read_jsonl(
 ) -> Dataset:
     """Texts and labels of a JSON-lines file. Labels are strings or whole numbers; one that occurs twice counts once.
 
-    labels_field=None reads texts only, for points whose labels are not known.
+    labels_field=None reads texts only, for points whose labels are not known. text_field="title+content" joins the
+    texts of two fields by a space.
     """
     texts, labels = TextsBuilder(), LabelCollector(label_names)
     empty = True
     for line, entry in read_objects(path):
         empty = False
-        text = _field(entry, text_field, path, line)
-        if not isinstance(text, str):
-            raise DataError(f"must be a string, not {_kind(text)}", path=path, line=line, field=text_field)
+        text = _text(entry, text_field, path, line)
         try:
             texts.append(text)
         except UnicodeEncodeError as error:
@@ -64,6 +63,22 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not isinstance(entry, dict):
                 raise DataError(f"must be a JSON object, not {_kind(entry)}", path=path, line=line)
             yield line, entry
+
+
+def text_fields(text_field: str, found: Collection[str]) -> list[str]:
+    """Return the fields that hold the text: the one of that name, or those that the name joins by `+`."""
+    return [text_field] if text_field in found else text_field.split("+")
+
+
+def _text(entry: dict[str, Any], text_field: str, path: Path, line: int) -> str:
+    """Return the text of an object; several fields are joined by a space."""
+    parts = []
+    for field in text_fields(text_field, entry):
+        part = _field(entry, field, path, line)
+        if not isinstance(part, str):
+            raise DataError(f"must be a string, not {_kind(part)}", path=path, line=line, field=field)
+        parts.append(part)
+    return " ".join(parts)
 
 
 def _field(entry: dict[str, Any], field: str, path: Path, line: int) -> Any:

@@ -15,7 +15,7 @@ import pyarrow.parquet
 
 from longtail.data import files
 from longtail.data.dataset import Dataset
-from longtail.data.jsonl import point_labels
+from longtail.data.jsonl import point_labels, text_fields
 from longtail.data.labels import LabelCollector
 from longtail.data.texts import Texts, TextsBuilder
 from longtail.errors import DataError
@@ -40,16 +40,15 @@ def read_csv(
     separator: str = SEPARATOR,
 ) -> Dataset:
     """Texts and labels of a table whose first row names its columns; the labels of a row are split at `separator`."""
-    columns = [text_field] if labels_field is None else [text_field, labels_field]
     with _arrow_errors(path):
         # The names are read first: asked for a column that is not there, pyarrow does not say which ones there are.
         with files.reading(path) as stream:
             if not stream.peek(1):  # type: ignore[attr-defined]
                 raise DataError("the file is empty", path=path)
-            _check_columns(path, _open_csv(stream, delimiter).schema.names, columns)
+            columns = _columns(path, _open_csv(stream, delimiter).schema.names, text_field, labels_field)
         with files.reading(path) as stream:
             batches = _open_csv(stream, delimiter, columns)
-            return _collect(path, batches, columns, label_names, separator)
+            return _collect(path, batches, columns, labels_field is not None, label_names, separator)
 
 
 def _open_csv(stream: Any, delimiter: str, columns: list[str] | None = None) -> Any:
@@ -74,12 +73,11 @@ def read_parquet(
     separator: str = SEPARATOR,
 ) -> Dataset:
     """Texts and labels of a Parquet file; labels are a list column, or strings that are split at `separator`."""
-    columns = [text_field] if labels_field is None else [text_field, labels_field]
     with _arrow_errors(path), files.reading(path) as stream:
         file = pa.parquet.ParquetFile(stream)
-        _check_columns(path, file.schema_arrow.names, columns)
+        columns = _columns(path, file.schema_arrow.names, text_field, labels_field)
         batches = file.iter_batches(batch_size=_ROWS, columns=columns, use_threads=False)
-        return _collect(path, batches, columns, label_names, separator)
+        return _collect(path, batches, columns, labels_field is not None, label_names, separator)
 
 
 @contextmanager
@@ -92,32 +90,37 @@ def _arrow_errors(path: Path) -> Iterator[None]:
         raise DataError(f"cannot be read as a table ({str(error).splitlines()[0]})", path=path) from error
 
 
-def _check_columns(path: Path, found: list[str], wanted: list[str]) -> None:
+def _columns(path: Path, found: list[str], text_field: str, labels_field: str | None) -> list[str]:
+    """Return the columns to read, those of the text first; each must be there once."""
+    wanted = text_fields(text_field, found) + ([] if labels_field is None else [labels_field])
     for column in wanted:
         if found.count(column) != 1:
             problem = "is missing" if column not in found else "occurs more than once"
             raise DataError(
                 f"the column {problem}; the columns: {', '.join(map(repr, found))}", path=path, field=column
             )
+    return wanted
 
 
 def _collect(
-    path: Path, batches: Any, columns: list[str], label_names: Sequence[str] | None, separator: str
+    path: Path, batches: Any, columns: list[str], labelled: bool, label_names: Sequence[str] | None, separator: str
 ) -> Dataset:
+    n_texts = len(columns) - labelled
     texts, labels = TextsBuilder(), LabelCollector(label_names)
     row = 0
     for batch in batches:
         pairs = zip(*(batch.column(column) for column in columns), strict=True)
         for values in pairs:
             row += 1
-            text = values[0].as_py()
-            if not isinstance(text, str):
-                raise DataError(f"row {row}: must be a text, not {text!r:.40}", path=path, field=columns[0])
-            texts.append(text)
-            names = _split(values[1].as_py(), separator) if len(columns) == 2 else []
+            parts = [value.as_py() for value in values[:n_texts]]
+            for column, part in zip(columns, parts, strict=False):
+                if not isinstance(part, str):
+                    raise DataError(f"row {row}: must be a text, not {part!r:.40}", path=path, field=column)
+            texts.append(" ".join(parts))
+            names = _split(values[-1].as_py(), separator) if labelled else []
             if names is None:
                 said = f"row {row}: must be a list of labels, or labels with {separator!r} between them"
-                raise DataError(said, path=path, field=columns[1])
+                raise DataError(said, path=path, field=columns[-1])
             labels.add_point(names)
     if row == 0:
         raise DataError("the table has no rows", path=path)
