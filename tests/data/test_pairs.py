@@ -128,6 +128,17 @@ def test_several_fields_make_one_text(tmp_path, name):
     assert caught.value.field == "body"
 
 
+def test_lists_of_texts_in_joined_fields(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"title": "T", "body": ["one", "two"], "labels": ["x"]}\n')
+    assert list(read_dataset(tmp_path / "a.jsonl", text_field="title+body").texts) == ["T one two"]
+    for field in ("body", "title+labels+missing"):
+        with pytest.raises(DataError, match="must be a string, not a list|is missing"):
+            read_dataset(tmp_path / "a.jsonl", text_field=field)
+    (tmp_path / "a.jsonl").write_text('{"title": "T", "body": ["one", 2], "labels": ["x"]}\n')
+    with pytest.raises(DataError, match="must be a string, not a list"):
+        read_dataset(tmp_path / "a.jsonl", text_field="title+body")
+
+
 def test_reading_texts_imports_no_compiler(tmp_path):
     (tmp_path / "a_texts.txt").write_text("one\n")
     (tmp_path / "a_labels.txt").write_text("x\n")

@@ -71,13 +71,17 @@ def text_fields(text_field: str, found: Collection[str]) -> list[str]:
 
 
 def _text(entry: dict[str, Any], text_field: str, path: Path, line: int) -> str:
-    """Return the text of an object; several fields are joined by a space."""
-    parts = []
-    for field in text_fields(text_field, entry):
+    """Return the text of an object; several fields, and lists of texts in them, are joined by a space."""
+    fields = text_fields(text_field, entry)
+    parts: list[str] = []
+    for field in fields:
         part = _field(entry, field, path, line)
-        if not isinstance(part, str):
+        if isinstance(part, list) and len(fields) > 1 and all(isinstance(item, str) for item in part):
+            parts += part  # e.g. the paragraphs of a law
+        elif isinstance(part, str):
+            parts.append(part)
+        else:
             raise DataError(f"must be a string, not {_kind(part)}", path=path, line=line, field=field)
-        parts.append(part)
     return " ".join(parts)
 
 
