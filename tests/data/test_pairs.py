@@ -132,7 +132,7 @@ def test_lists_of_texts_in_joined_fields(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"title": "T", "body": ["one", "two"], "labels": ["x"]}\n')
     assert list(read_dataset(tmp_path / "a.jsonl", text_field="title+body").texts) == ["T one two"]
     for field in ("body", "title+labels+missing"):
-        with pytest.raises(DataError, match="must be a string, not a list|is missing"):
+        with pytest.raises(DataError, match=r"must be a string, not a list|is missing"):
             read_dataset(tmp_path / "a.jsonl", text_field=field)
     (tmp_path / "a.jsonl").write_text('{"title": "T", "body": ["one", 2], "labels": ["x"]}\n')
     with pytest.raises(DataError, match="must be a string, not a list"):
