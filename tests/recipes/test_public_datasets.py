@@ -88,7 +88,7 @@ def root(tmp_path_factory):
 
 def commands(beginning):
     page = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```bash\n(.*?)```", page, flags=re.DOTALL)
+    blocks = re.findall(r"```bash\n(.*?)```", page.replace("\\\n", " "), flags=re.DOTALL)
     return [line for block in blocks for line in block.splitlines() if line.startswith(beginning)]
 
 
