@@ -3,6 +3,8 @@
 - One page per room of the Python API, from the public names; mkdocstrings fills them with the docstrings.
 - The options of every command, where docs/command-line.md says `<!-- options: COMMAND -->`.
 - The changelog, and the list of the pages below docs/lab.
+
+Pages are also read on a code forge, where a list may follow a paragraph without an empty line; MkDocs wants one.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Put the options of the commands in their places."""
+    """Put the options of the commands in their places, and separate lists from the paragraphs before them."""
+    markdown = _separate_lists(markdown)
     if page.file.src_uri != "command-line.md":
         return markdown
     commands = _commands()
@@ -68,6 +71,19 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if sorted(places) != sorted(commands):
         raise PluginError(f"docs/command-line.md shows the options of {sorted(places)}, commands: {sorted(commands)}")
     return re.sub(r"<!-- options: (\w+) -->", lambda place: _options_table(commands[place[1]]), markdown)
+
+
+def _separate_lists(markdown: str) -> str:
+    lines: list[str] = []
+    fenced = False
+    for line in markdown.splitlines():
+        fenced ^= line.lstrip().startswith("```")
+        # Indented lines, and items, belong to the list that is there already.
+        in_list = not lines or not lines[-1].strip() or re.match(r" |- |\d+\. ", lines[-1])
+        if line.startswith(("- ", "1. ")) and not fenced and not in_list:
+            lines.append("")
+        lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
 # The Python API
