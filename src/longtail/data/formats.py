@@ -16,7 +16,8 @@ from longtail.core.interrupts import plain_interrupts
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.data.labels import SEPARATOR, distinct
-from longtail.errors import DataError, ParameterError
+from longtail.data.pairs import feature_pair, read_feature_pair, read_text_pair, text_pair
+from longtail.errors import DataError, OutputError, ParameterError
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,9 @@ def read_dataset(
     ----------
     path : str or path-like
         XC file (.txt, .svm, .xc), JSON lines (.jsonl, .json), table (.csv, .tsv, .parquet), SciPy matrices (.npz) or
-        dataset directory. All files but .parquet and .npz may be compressed (.gz, .xz, .zst).
+        dataset directory. All files but .parquet and .npz may be compressed (.gz, .xz, .zst). Two files that belong
+        together are read by the name of the first: `trn_X_Xf.txt` (labels in `trn_X_Y.txt`) and `train_texts.txt` or
+        `train_raw_texts.txt` (labels in `train_labels.txt`).
     label_names : sequence of str, optional
         Label ids follow this list. Other labels get the ids after it, so Y may become wider than the list. In files
         without label names (XC, .npz), ids are positions in this list.
@@ -60,7 +63,7 @@ def read_dataset(
     n_labels : int, optional
         Width of Y, likewise.
     text_field : str, default "text"
-        Field (JSON lines) or column (tables) with the text.
+        Field (JSON lines) or column (tables) with the text; "title+content" joins two fields by a space.
     labels_field : str or None, default "labels"
         Field or column with the labels. None reads texts without labels.
     separator : str, default ";"
@@ -78,7 +81,7 @@ def read_dataset(
     if not Path(path).exists():
         raise DataError("does not exist", path=path)
     try:
-        if Path(path).is_dir() or _format(path) in (*_XC, _NPZ):
+        if Path(path).is_dir() or (_format(path) in (*_XC, _NPZ) and text_pair(path) is None):
             return _read_matrices(path, label_names, n_features, n_labels)
         if n_features is not None or n_labels is not None:
             raise ParameterError(f"{path}: n_features and n_labels apply to features, but this file has texts")
@@ -108,6 +111,8 @@ def _read_matrices(
         from longtail.data.npz import read_npz
 
         dataset = read_npz(path)
+    elif feature_pair(path) is not None:
+        return _follow_names(read_feature_pair(path, n_features=n_features, n_labels=n_labels), label_names)
     else:
         from longtail.data.xc import read_xc
 
@@ -122,6 +127,8 @@ def _read_texts(
     labels_field: str | None,
     separator: str,
 ) -> Dataset:
+    if text_pair(path) is not None:
+        return read_text_pair(path, label_names=label_names, with_labels=labels_field is not None)
     suffix = _format(path)
     if suffix in _JSONL:
         from longtail.data.jsonl import read_jsonl
@@ -205,6 +212,8 @@ def write_dataset(dataset: Dataset, path: PathLike, *, overwrite: bool = False) 
     texts and label names; a warning names what is lost.
     """
     suffix = "" if Path(path).is_dir() or not Path(path).suffix else _format(path)
+    if feature_pair(path) is not None or text_pair(path) is not None:
+        raise OutputError(f"{path}: this name belongs to a pair of files, which are read only; choose another name")
     if suffix:
         _warn_of_losses(dataset, path, ("texts", "label_names") if suffix in (*_XC, _NPZ) else ("X",))
     if suffix == "":

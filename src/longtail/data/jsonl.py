@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from longtail.core.inputs import PathLike
@@ -29,9 +29,7 @@ def read_jsonl(
     empty = True
     for line, entry in read_objects(path):
         empty = False
-        text = _field(entry, text_field, path, line)
-        if not isinstance(text, str):
-            raise DataError(f"must be a string, not {_kind(text)}", path=path, line=line, field=text_field)
+        text = _text(entry, text_field, path, line)
         try:
             texts.append(text)
         except UnicodeEncodeError as error:
@@ -62,6 +60,26 @@ def read_objects(path: PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
             if not isinstance(entry, dict):
                 raise DataError(f"must be a JSON object, not {_kind(entry)}", path=path, line=line)
             yield line, entry
+
+
+def text_fields(text_field: str, found: Collection[str]) -> list[str]:
+    """Return the fields that hold the text: the one of that name, or those that the name joins by `+`."""
+    return [text_field] if text_field in found else text_field.split("+")
+
+
+def _text(entry: dict[str, Any], text_field: str, path: PathLike, line: int) -> str:
+    """Return the text of an object; several fields, and lists of texts in them, are joined by a space."""
+    fields = text_fields(text_field, entry)
+    parts: list[str] = []
+    for field in fields:
+        part = _field(entry, field, path, line)
+        if isinstance(part, list) and len(fields) > 1 and all(isinstance(item, str) for item in part):
+            parts += part  # e.g. the paragraphs of a law
+        elif isinstance(part, str):
+            parts.append(part)
+        else:
+            raise DataError(f"must be a string, not {_kind(part)}", path=path, line=line, field=field)
+    return " ".join(parts)
 
 
 def _field(entry: dict[str, Any], field: str, path: PathLike, line: int) -> Any:

@@ -16,7 +16,7 @@ import pyarrow.parquet
 from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.data.dataset import Dataset
-from longtail.data.jsonl import point_labels
+from longtail.data.jsonl import point_labels, text_fields
 from longtail.data.labels import SEPARATOR, LabelCollector
 from longtail.data.texts import Texts, TextsBuilder
 from longtail.errors import DataError
@@ -39,16 +39,15 @@ def read_csv(
     separator: str = SEPARATOR,
 ) -> Dataset:
     """Read a CSV or TSV file whose first row names the columns; parameters as in `read_dataset`."""
-    columns = [text_field] if labels_field is None else [text_field, labels_field]
     with _arrow_errors(path):
         # Read the column names first: for a missing column, pyarrow does not say which columns there are.
         with files.reading(path) as stream:
             if not stream.peek(1):  # type: ignore[attr-defined]
                 raise DataError("the file is empty", path=path)
-            _check_columns(path, _open_csv(stream, delimiter).schema.names, columns)
+            columns = _columns(path, _open_csv(stream, delimiter).schema.names, text_field, labels_field)
         with files.reading(path) as stream:
             batches = _open_csv(stream, delimiter, columns)
-            return _collect(path, batches, columns, label_names, separator)
+            return _collect(path, batches, columns, labels_field is not None, label_names, separator)
 
 
 def _open_csv(stream: Any, delimiter: str, columns: list[str] | None = None) -> Any:
@@ -73,12 +72,11 @@ def read_parquet(
     separator: str = SEPARATOR,
 ) -> Dataset:
     """Read a Parquet file whose labels are lists, or strings split at `separator`; parameters as in `read_dataset`."""
-    columns = [text_field] if labels_field is None else [text_field, labels_field]
     with _arrow_errors(path), files.reading(path) as stream:
         file = pa.parquet.ParquetFile(stream)
-        _check_columns(path, file.schema_arrow.names, columns)
+        columns = _columns(path, file.schema_arrow.names, text_field, labels_field)
         batches = file.iter_batches(batch_size=_ROWS, columns=columns, use_threads=False)
-        return _collect(path, batches, columns, label_names, separator)
+        return _collect(path, batches, columns, labels_field is not None, label_names, separator)
 
 
 @contextmanager
@@ -91,31 +89,38 @@ def _arrow_errors(path: PathLike) -> Iterator[None]:
         raise DataError(f"cannot be read as a table ({str(error).splitlines()[0]})", path=path) from error
 
 
-def _check_columns(path: PathLike, found: list[str], wanted: list[str]) -> None:
-    for column, option in zip(wanted, ("text", "labels"), strict=False):
-        if found.count(column) != 1:
-            problem = f"no column {column!r}" if column not in found else f"column {column!r} occurs more than once"
-            said = f"{problem}; columns are {', '.join(found)} (use {option}_field, --{option}-field)"
-            raise DataError(said, path=path)
+def _columns(path: PathLike, found: list[str], text_field: str, labels_field: str | None) -> list[str]:
+    """Return the columns to read, those of the text first; each must be there once."""
+    texts = text_fields(text_field, found)
+    labels = [] if labels_field is None else [labels_field]
+    for columns, option in ((texts, "text"), (labels, "labels")):
+        for column in columns:
+            if found.count(column) != 1:
+                problem = f"no column {column!r}" if column not in found else f"column {column!r} occurs more than once"
+                said = f"{problem}; columns are {', '.join(found)} (use {option}_field, --{option}-field)"
+                raise DataError(said, path=path)
+    return texts + labels
 
 
 def _collect(
-    path: PathLike, batches: Any, columns: list[str], label_names: Sequence[str] | None, separator: str
+    path: PathLike, batches: Any, columns: list[str], labelled: bool, label_names: Sequence[str] | None, separator: str
 ) -> Dataset:
+    n_texts = len(columns) - labelled
     texts, labels = TextsBuilder(), LabelCollector(label_names)
     row = 0
     for batch in batches:
         pairs = zip(*(batch.column(column) for column in columns), strict=True)
         for values in pairs:
             row += 1
-            text = values[0].as_py()
-            if not isinstance(text, str):
-                raise DataError(f"row {row}: must be a string, not {text!r:.40}", path=path, field=columns[0])
-            texts.append(text)
-            names = _split(values[1].as_py(), separator) if len(columns) == 2 else []
+            parts = [value.as_py() for value in values[:n_texts]]
+            for column, part in zip(columns, parts, strict=False):
+                if not isinstance(part, str):
+                    raise DataError(f"row {row}: must be a string, not {part!r:.40}", path=path, field=column)
+            texts.append(" ".join(parts))
+            names = _split(values[-1].as_py(), separator) if labelled else []
             if names is None:
                 said = f"row {row}: must be a list of labels, or labels separated by {separator!r}"
-                raise DataError(said, path=path, field=columns[1])
+                raise DataError(said, path=path, field=columns[-1])
             labels.add_point(names)
     if row == 0:
         raise DataError("the table has no rows", path=path)

@@ -28,6 +28,7 @@ BLOCK_BYTES = 1 << 20
 _MAX_THREADS = 8
 _MAX_WIDTH = 2**31 - 1  # indices are int32
 _HEADER = re.compile(rb"(\d+) +(\d+) +(\d+) *\r?\n?")
+_ROWS_HEADER = re.compile(rb"(\d+) +(\d+) *\r?\n?")
 _ROUNDS_TO_INFINITY = 2.0**128 - 2.0**103  # half a unit above the largest float32
 
 
@@ -50,6 +51,23 @@ def read_xc(path: PathLike, *, n_features: int | None = None, n_labels: int | No
                 parsed.append(block)
     Y, X = parsed.matrices(n_labels, n_features)
     return Dataset(Y=Y, X=X)
+
+
+def read_sparse_rows(path: PathLike, *, width: int | None, what: str) -> sparse.csr_matrix:
+    """Return the matrix of a file with a header `rows columns` and lines `index:value ...`; `what` its columns are."""
+    with files.reading(path) as stream:
+        match = _ROWS_HEADER.fullmatch(stream.readline())
+        if match is None:
+            raise DataError(f"must begin with a line 'points {what}', like '1000 500'", path=path, line=1)
+        n_points, n_columns = (int(group) if len(group) < 19 else 10**18 for group in match.groups())
+        if n_columns > _MAX_WIDTH or (width is not None and n_columns > width):
+            expected = _MAX_WIDTH if width is None else width
+            raise DataError(f"the header says {n_columns} {what}, but {expected} are expected", path=path, line=1)
+        # The lines are those of an XC file without labels; only the header differs.
+        parsed = _Lines(path, _Header(True, n_points, n_columns, 0))
+        for block in _blocks_of_lines(stream, b""):
+            parsed.append(_parse_block(block, 0, n_columns))
+    return parsed.matrices(0, width)[1]
 
 
 @dataclass(frozen=True)
