@@ -310,7 +310,7 @@ def test_a_gpu_that_is_not_there_is_an_error(monkeypatch):
     [
         {"epochs": 0}, {"learning_rate": 0.0}, {"clip": -1.0}, {"warmup": 1.0}, {"schedule": "staircase"},
         {"precision": "fp8"}, {"device": "tpu"}, {"average_from": 1.5}, {"patience": 0}, {"accumulate": 1.5},
-        {"seed": -1}, {"epsilon": 0.0}, {"seed": 2**63}, {"batch_size": True}, {"n_jobs": 0},
+        {"random_state": -1}, {"epsilon": 0.0}, {"random_state": 2**63}, {"batch_size": True}, {"n_jobs": 0},
     ],
 )  # fmt: skip
 def test_plans_that_make_no_sense_are_refused(wrong):

@@ -580,7 +580,7 @@ def test_weights_that_are_missing_are_noticed(tmp_path):
     ("make", "changes"),
     [
         (xgrank, {"loss": "hinge"}), (xgrank, {"pooling": "max"}), (xgrank, {"dropout": 1.0}), (xgrank, {"length": 2}),
-        (xgrank, {"weighting": "unbiased"}), (xgrank, {"encoder": 5}), (xgrank, {"quantise": "int4"}),
+        (xgrank, {"weighting": "unbiased", "loss": "grank"}), (xgrank, {"encoder": 5}), (xgrank, {"quantise": "int4"}),
         (xgrank, {"token_cache": 5}), (xgrank, {"head_learning_rate": 0}), (aplc, {"cuts": (0.5, 0.3)}),
         (aplc, {"cuts": 0.5}), (attention, {"widths": 5}), (attention, {"vectors": 5}), (attention, {"hidden": 0}),
     ],
