@@ -129,7 +129,7 @@ class TextModel(NetworkEstimator):
     def _fit(self, prepared: Prepared, run: Run) -> None:
         X, Y = prepared.X, prepared.Y
         placement = place(self.device, self.precision)
-        losses.warn_where_unbounded(self.weighting)
+        losses.warn_if_unbounded(self.weighting)
         self._quantised: TextNetwork | None = None
         self.tokeniser_, source = self._new_tokeniser(X)
         tokens = self.tokeniser_.tokens(X, cache=self._cache())
