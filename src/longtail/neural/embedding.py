@@ -6,7 +6,7 @@ It uses neither Estimator nor Numba, so that it runs wherever torch does.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
@@ -14,14 +14,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from longtail.neural.device_csr import DeviceCsr, Rows
-from longtail.neural.losses import LabelWeights, Positives
+from longtail.neural.losses import MASKED_SCORE, LabelWeights, Loss, Positives
 from longtail.neural.regularisers import CoOccurrence, glas, gravity, spread_out
 
 Tensor = torch.Tensor
-Loss = Callable[..., Tensor]
 
 _INITIAL_SCALE = 20.0  # of the inner products of unit vectors; trained
-_OUT = -1e4  # a score that no loss minds, and that bf16 can hold
 
 
 class SharedLengthLinear(nn.Module):
@@ -172,7 +170,7 @@ class EmbeddingTraining(nn.Module):
         # Observed labels that were not drawn get a very low score, so that they do not count as negatives.
         left_out = torch.ones_like(labels, dtype=torch.bool)
         left_out[chosen] = False
-        scores = scores.index_put((rows[left_out], columns[left_out]), scores.new_tensor(_OUT))
+        scores = scores.index_put((rows[left_out], columns[left_out]), scores.new_tensor(MASKED_SCORE))
         return self.loss(scores, Positives(rows[chosen], columns[chosen]), *self.weights.of(labels[chosen]))
 
     def _penalty(self, embedded: Tensor, drawn: Tensor) -> Tensor:

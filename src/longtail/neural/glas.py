@@ -174,7 +174,7 @@ class GLaS(NetworkEstimator):
         device = placement.device
         unseen = np.bincount(X.indices, minlength=X.shape[1]) == 0
         self.network_.forget_features(torch.from_numpy(unseen))
-        loss: Callable[..., torch.Tensor] = losses.LOSSES[self.loss]
+        loss = losses.LOSSES[self.loss]
         if self.loss in ("margin", "negative-mining"):
             loss = functools.partial(loss, c=self.margin)
         counts = np.bincount(Y.indices, minlength=Y.shape[1])

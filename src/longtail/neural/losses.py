@@ -22,7 +22,10 @@ from longtail.objectives import normalised_coefficients, resolve_weighting
 logger = logging.getLogger(__name__)
 
 Tensor = torch.Tensor
+Loss = Callable[..., Tensor]  # (scores, positives, own, opposite) to the mean loss
 Part = Callable[[Tensor], Tensor]
+
+MASKED_SCORE = -1e4  # of a pair that is neither positive nor negative: no effect on the losses, and finite in bf16
 
 
 class Positives(NamedTuple):
@@ -177,7 +180,7 @@ def _refuse_opposite(opposite: Tensor | None) -> None:
         )
 
 
-LOSSES: dict[str, Callable[..., Tensor]] = {
+LOSSES: dict[str, Loss] = {
     "bce": binary_cross_entropy,
     "squared-hinge": squared_hinge,
     "margin": margin,

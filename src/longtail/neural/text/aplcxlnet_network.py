@@ -11,12 +11,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from longtail.neural.device_csr import Rows
-from longtail.neural.losses import LabelWeights, Positives
+from longtail.neural.losses import LabelWeights, Loss, Positives
 from longtail.neural.plan import TrainingPlan
 from longtail.neural.text.batches import Batch
 from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.encoder_network import EncoderNetwork
-from longtail.neural.text.network import Loss
 from longtail.neural.text.steady_norm import SteadyLayerNorm
 
 Tensor = torch.Tensor

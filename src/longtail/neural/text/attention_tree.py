@@ -9,10 +9,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from longtail.neural.device_csr import DeviceCsr
+from longtail.neural.losses import MASKED_SCORE
 from longtail.neural.plan import TrainingPlan
 from longtail.neural.text.attentionxml_network import AttentionNetwork
 from longtail.neural.text.batches import Batch
-from longtail.neural.text.candidates import OUT, children_of, observed_among
+from longtail.neural.text.candidates import children_of, observed_among
 from longtail.neural.text.network import Objective, TextNetwork
 
 Tensor = torch.Tensor
@@ -81,6 +82,6 @@ class LevelTraining(nn.Module):
     def training_step(self, batch: Batch) -> Tensor:
         y = self.Y.rows(batch["points"])
         candidates, present = children_of(self.members, self.nodes[batch["points"]])
-        scores = self.network.scores_of(batch, candidates).masked_fill(~present, OUT)
+        scores = self.network.scores_of(batch, candidates).masked_fill(~present, MASKED_SCORE)
         positives = observed_among(candidates, present, y, self.Y.shape[1])
         return self.objective.loss(scores, positives, *self.objective.weights.of(candidates[positives]))

@@ -8,7 +8,6 @@ from longtail.neural.device_csr import Rows
 from longtail.neural.losses import Positives
 
 Tensor = torch.Tensor
-OUT = -1e4  # the score of padding among the candidates: no effect on the losses, and finite
 
 
 def children_of(members: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:

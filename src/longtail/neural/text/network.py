@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,14 +13,13 @@ from torch import nn
 from longtail.core.predictions import PAD_LABEL, PAD_SCORE, Predictions, empty_top
 from longtail.neural.batches import to_device
 from longtail.neural.device_csr import DeviceCsr, Rows
-from longtail.neural.losses import LabelWeights, Positives
+from longtail.neural.losses import LabelWeights, Loss, Positives
 from longtail.neural.mips import best_first
 from longtail.neural.placement import Placement
 from longtail.neural.text.batches import Batch, by_length
 from longtail.neural.text.tokens import Tokens
 
 Tensor = torch.Tensor
-Loss = Callable[..., Tensor]
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ import torch
 import torch.nn.functional as F
 
 from longtail.neural.device_csr import Rows
-from longtail.neural.losses import LabelWeights, Positives
+from longtail.neural.losses import MASKED_SCORE, LabelWeights, Loss, Positives
 from longtail.neural.text.batches import Batch
-from longtail.neural.text.candidates import OUT, children_of, observed_among
+from longtail.neural.text.candidates import children_of, observed_among
 from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.encoder_network import EncoderNetwork
 from longtail.neural.text.label_head import LabelHead
-from longtail.neural.text.network import Loss, Objective
+from longtail.neural.text.network import Objective
 
 Tensor = torch.Tensor
 
@@ -81,7 +81,7 @@ class ClusterNetwork(EncoderNetwork):
         # In training, clusters with observed labels are always candidates; the best others fill up the list.
         chosen = (cluster_scores.detach() + observed * 2e4).topk(self._n_best()).indices
         candidates, present = children_of(self.members, chosen)
-        scores = self.head(h, words, candidates).masked_fill(~present, OUT)
+        scores = self.head(h, words, candidates).masked_fill(~present, MASKED_SCORE)
         positive = observed_among(candidates, present, y, self.cluster_of.shape[0])
         rank = self.loss(scores, positive, *self.weights[1].of(candidates[positive]))
         return (1 - self.lambda_) * retrieve + self.lambda_ * rank  # eq. 9
