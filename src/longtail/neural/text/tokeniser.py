@@ -13,7 +13,7 @@ import numpy as np
 from longtail.core.inputs import PathLike
 from longtail.core.state import State
 from longtail.errors import MissingExtraError, ModelError, first_line
-from longtail.neural.text.tokens import Tokens, tokenised
+from longtail.neural.text.tokens import CHARACTERS_PER_TOKEN, Tokens, tokenised
 
 try:
     from tokenizers import Tokenizer
@@ -22,9 +22,6 @@ except ImportError as missing:
 
 logger = logging.getLogger(__name__)
 
-# A text is cut to this many characters per token before it is tokenised, so that a text of many megabytes costs no more
-# than one that fills the length. No ordinary text has tokens that long on average.
-_CHARACTERS_PER_TOKEN = 64
 _KNOWN_SHARE = 0.5  # of tokens; below it something is probably wrong
 
 
@@ -109,7 +106,7 @@ class EncoderTokeniser:
         return max(self.length - len(self.before) - len(self.after), 0)
 
     def _encodings(self, texts: list[str]) -> list[Any]:
-        cut = [_plain(text[: self.length * _CHARACTERS_PER_TOKEN]) for text in texts]
+        cut = [_plain(text[: self.length * CHARACTERS_PER_TOKEN]) for text in texts]
         found: list[Any] = self.tokenizer.encode_batch(cut, add_special_tokens=False)
         return found
 

@@ -24,6 +24,9 @@ Encode = Callable[[list[str]], list[list[int]]]
 _WIDTH = 16  # padded texts are a multiple of it wide
 _UNFINISHED = ".unfinished"
 CHUNK = 2048  # texts tokenised at once
+# A text is cut to this many characters per token before it is tokenised, so that a text of many megabytes costs no more
+# than one that fills the length. No ordinary text has tokens or words that long on average.
+CHARACTERS_PER_TOKEN = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,13 +152,18 @@ def _remove_abandoned(folder: Path) -> None:
                 file.unlink()
 
 
+def checked_texts(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the texts; raise DataError for one that is not a string."""
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(f"text {row} is {type(text).__name__} ({str(text)[:40]!r}), but must be a string")
+        yield str(text)  # str: tokenizers does not take NumPy's strings
+
+
 def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    numbered = enumerate(texts)
-    while chunk := list(islice(numbered, CHUNK)):
-        for row, text in chunk:
-            if not isinstance(text, str):
-                raise DataError(f"text {row} is {type(text).__name__} ({str(text)[:40]!r}), but must be a string")
-        yield [str(text) for _, text in chunk]  # str: tokenizers does not take NumPy's strings
+    checked = checked_texts(texts)
+    while chunk := list(islice(checked, CHUNK)):
+        yield chunk
 
 
 def _digest(texts: Iterable[str], tokeniser: str) -> str:

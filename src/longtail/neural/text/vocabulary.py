@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from longtail.core.inputs import PathLike, check_path
 from longtail.core.state import State, as_bytes, from_bytes
-from longtail.errors import DataError, ModelError
-from longtail.neural.text.tokens import Tokens, tokenised
+from longtail.errors import ModelError
+from longtail.neural.text.tokens import CHARACTERS_PER_TOKEN, Tokens, checked_texts, tokenised
 
 Floats = NDArray[np.float32]
 
 _WORD = re.compile(r"[^\W_]+")
-_CHARACTERS_PER_WORD = 64  # a text is cut to this many characters per word before it is split
 _PAD = 0
 
 
@@ -41,9 +40,7 @@ class WordTokeniser:
     def learn(cls, texts: Iterable[str], *, size: int, length: int) -> WordTokeniser:
         """Return a tokeniser that knows the most frequent words of these texts, at most `size`."""
         counts: Counter[str] = Counter()
-        for row, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise DataError(f"text {row} is {type(text).__name__} ({str(text)[:40]!r}), but must be a string")
+        for text in checked_texts(texts):
             counts.update(_words(text, length))
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls([word for word, _ in ranked[:size]], length=length)
@@ -57,7 +54,7 @@ class WordTokeniser:
         """Return the numbers of a text's known words, and the characters of each."""
         found = [
             (self.number[match.group().lower()], match.span())
-            for match in _WORD.finditer(text[: self.length * _CHARACTERS_PER_WORD])
+            for match in _WORD.finditer(text[: self.length * CHARACTERS_PER_TOKEN])
             if match.group().lower() in self.number
         ][: self.length]
         return [i for i, _ in found], [span for _, span in found]
@@ -76,7 +73,7 @@ class WordTokeniser:
 
 
 def _words(text: str, length: int) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text[: length * _CHARACTERS_PER_WORD])]
+    return [word.lower() for word in _WORD.findall(text[: length * CHARACTERS_PER_TOKEN])]
 
 
 def word_vectors(file: PathLike, words: list[str], rng: np.random.Generator) -> Floats:
