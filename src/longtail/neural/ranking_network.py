@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from longtail.core.run import Run
 from longtail.neural.batches import ShuffledRows
+from longtail.neural.placement import seeded
 from longtail.neural.plan import TrainingPlan
 from longtail.neural.trainer import train
 
@@ -196,8 +197,7 @@ def train_ranking_network(
     dict of str to array
         Weights of the best epoch.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(plan.random_state)
+    with seeded(plan.random_state):
         network = RankingNetwork(lists, settings)
     batches = ShuffledRows(lists.labels.shape[0], plan.batch_size, plan.random_state)
     train(network, batches, plan, validate=lambda _: validate(network.to_arrays()), run=run)
