@@ -36,7 +36,7 @@ def training(data, widths=(6,), **changes):
     X, Y = (sparse.csr_matrix(part) for part in data)
     settings = {
         "loss": losses.softmax_cross_entropy, "weights": LabelWeights(None, Y.sum(0).A1, N), "co_occurrence": None,
-        "regulariser": None, "keep": 1.0, "labels_per_point": "sum",
+        "regulariser": None, "strength": 1.0, "keep": 1.0, "negatives": 0, "labels_per_point": "sum",
     }  # fmt: skip
     return EmbeddingTraining(network(widths), DeviceCsr(X, "cpu"), DeviceCsr(Y, "cpu"), **(settings | changes))
 

@@ -105,15 +105,15 @@ class EmbeddingTraining(nn.Module):
         Weights of the labels.
     co_occurrence : CoOccurrence or None
         Required by the regulariser "glas".
-    regulariser : {"glas", "spread-out", "gravity"} or None, default "glas"
+    regulariser : {"glas", "spread-out", "gravity"} or None
         Penalty of the label vectors.
-    strength : float, default 10.0
+    strength : float
         Weight lambda of the penalty.
-    keep : float, default 0.8
+    keep : float
         Share of the input features that are kept; the others are dropped out.
-    negatives : int, default 0
+    negatives : int
         Labels drawn at random that each batch is scored against, besides its own. 0 scores all labels.
-    labels_per_point : {"mean", "sum", "one"}, default "mean"
+    labels_per_point : {"mean", "sum", "one"}
         "one" draws one observed label per point (the paper), "mean" takes the mean over all of them, which is the
         expectation of "one", and "sum" their sum.
     """
@@ -127,11 +127,11 @@ class EmbeddingTraining(nn.Module):
         loss: Loss,
         weights: LabelWeights,
         co_occurrence: CoOccurrence | None,
-        regulariser: str | None = "glas",
-        strength: float = 10.0,
-        keep: float = 0.8,
-        negatives: int = 0,
-        labels_per_point: str = "mean",
+        regulariser: str | None,
+        strength: float,
+        keep: float,
+        negatives: int,
+        labels_per_point: str,
     ) -> None:
         super().__init__()
         self.network = network
