@@ -62,7 +62,7 @@ class GLaS(NetworkEstimator):
     hidden : tuple of int, default ()
         Widths of the hidden ReLU layers; () is a linear map.
     loss : {"softmax", "bce", "squared-hinge", "margin", "negative-mining", "grank"}, default "softmax"
-        Loss to train.
+        Loss to minimise.
     margin : float, default 10.0
         Margin of "margin" and "negative-mining", in units of the scores (cosines times a trained scale that starts at
         20).

@@ -1,6 +1,6 @@
 """Maximum inner product search: the labels whose vectors have the largest inner product with a point's vector.
 
-Above some ten thousand labels, exact products are the slow part of a prediction. Each label then also has a short code
+With tens of thousands of labels, exact products are the slow part of a prediction. Each label then also has a code
 (product quantisation, 4 bits for each of up to 128 pieces of its vector). A query is compared with all codes by table
 look-ups in registers (FAISS's fast scan; Guo et al. 2016, the paper's reference [11]), and only the best candidates by
 code are compared exactly. The number of candidates is chosen by measuring recall against exact search on real queries.

@@ -87,7 +87,7 @@ def _accelerator(device: str) -> Any:
         from accelerate import Accelerator, DistributedDataParallelKwargs
     except ImportError as error:
         raise MissingExtraError("accelerate", "deep", "training in several processes") from error
-    # A step may not use all parameters, e.g. embeddings of labels that are not in the batch.
+    # A step may leave parameters unused, e.g. embeddings of labels that are not in the batch.
     unused = DistributedDataParallelKwargs(find_unused_parameters=True)
     # `Placement.autocast` sets the precision, so that one process and several compute the same.
     return Accelerator(cpu=device == "cpu", mixed_precision="no", kwargs_handlers=[unused])

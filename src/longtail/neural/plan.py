@@ -29,7 +29,7 @@ class TrainingPlan:
     Parameters
     ----------
     epochs : int, default 10
-        Most passes over the training points.
+        Passes over the training points; fewer if training stops early.
     batch_size : int, default 256
         Points per batch.
     learning_rate : float, default 1e-3

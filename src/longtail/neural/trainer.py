@@ -108,6 +108,8 @@ class _Step(nn.Module):
 
 
 class _Training:
+    """One training: its state and the loop."""
+
     def __init__(
         self,
         module: nn.Module,
@@ -137,6 +139,7 @@ class _Training:
     # --- the loop ----------------------------------------------------------------------------------------------------
 
     def go(self) -> History:
+        """Train to the end, from the checkpoint if there is one."""
         self._resume()
         self.last_checkpoint = self.last_check = time.monotonic()
         with reported(self.run.progress, "train", self.plan.epochs * self.steps_per_epoch) as advance:

@@ -37,7 +37,7 @@ class APLCXLNet(EncoderModel):
     encoder : path or str, default "sentence-transformers/all-mpnet-base-v2"
         Folder or hub name of any Hugging Face encoder; the paper uses XLNet.
     length : int, default 512
-        Most tokens per text; longer texts are cut.
+        Tokens per text; longer texts are cut. May be changed after fit.
     width : int, default 768
         Width of the hidden layer.
     cuts : tuple of float, default (0.5,)

@@ -45,9 +45,9 @@ class AttentionXML(TextModel):
     word_width : int, default 100
         Width of random word vectors.
     vocabulary : int, default 500,000
-        Most words in the vocabulary, the most frequent ones of the training texts; others are left out.
+        Size of the vocabulary: the most frequent words of the training texts; others are left out.
     length : int, default 500
-        Most words per text; longer texts are cut.
+        Words per text; longer texts are cut. May be changed after fit.
     hidden : int, default 256
         Width of the LSTM, per direction.
     widths : tuple of int, default (256,)

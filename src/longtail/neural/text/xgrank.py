@@ -44,7 +44,7 @@ class XGRank(EncoderModel):
     encoder : path or str, default "sentence-transformers/all-MiniLM-L6-v2"
         Folder or hub name of a Hugging Face encoder.
     length : int, default 256
-        Most tokens per text; longer texts are cut. May be changed after fit.
+        Tokens per text; longer texts are cut. May be changed after fit.
     pooling : {"mean", "cls"}, default "mean"
         "mean" suits sentence encoders, "cls" encoders trained with a first token.
     layers : int, default 5
