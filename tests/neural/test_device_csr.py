@@ -1,4 +1,4 @@
-"""Rows of a matrix on the device against SciPy's."""
+"""Rows of a matrix on the device, compared with SciPy's."""
 
 from __future__ import annotations
 

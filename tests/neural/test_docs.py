@@ -1,4 +1,4 @@
-"""The pages about neural models: their examples run."""
+"""The examples on the pages about neural models run."""
 
 from __future__ import annotations
 

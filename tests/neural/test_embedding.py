@@ -1,4 +1,4 @@
-"""The embedding classifier and its training step, against the same written down plainly."""
+"""The embedding classifier and its training step, against plain NumPy versions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def training(data, widths=(6,), **changes):
     X, Y = (sparse.csr_matrix(part) for part in data)
     settings = {
         "loss": losses.softmax_cross_entropy, "weights": LabelWeights(None, Y.sum(0).A1, N), "co_occurrence": None,
-        "regulariser": None, "keep": 1.0, "labels_per_point": "sum",
+        "regulariser": None, "strength": 1.0, "keep": 1.0, "negatives": 0, "labels_per_point": "sum",
     }  # fmt: skip
     return EmbeddingTraining(network(widths), DeviceCsr(X, "cpu"), DeviceCsr(Y, "cpu"), **(settings | changes))
 
@@ -87,7 +87,7 @@ def test_a_step_gives_the_mean_loss_over_its_points(data):
     assert float(step.training_step(points).detach()) == pytest.approx(expected, rel=1e-4)
 
 
-def test_with_one_label_a_point_the_loss_is_on_average_that_of_the_mean(data):
+def test_with_one_label_per_point_the_loss_is_on_average_that_of_the_mean(data):
     X, Y = data
     step = training(data, labels_per_point="one")
     points = torch.tensor([5, 3, 0, 11])
@@ -106,7 +106,7 @@ def test_with_one_label_a_point_the_loss_is_on_average_that_of_the_mean(data):
 
 
 def test_with_all_labels_drawn_sampling_changes_nothing(data):
-    points = torch.arange(N)  # between them these carry every label
+    points = torch.arange(N)  # every label occurs
     assert data[1].any(0).all()
     full, sampled = training(data), training(data, negatives=3)
     torch.testing.assert_close(sampled.training_step(points), full.training_step(points))
@@ -153,7 +153,7 @@ def test_input_dropout_drops_features_and_keeps_their_sum_on_average(data):
     assert (values == 0).float().mean() == pytest.approx(0.5, abs=0.02)
 
 
-def test_forgotten_features_carry_no_weight(data):
+def test_forgotten_features_have_no_weight(data):
     net = network((6,))
     net.forget_features(torch.arange(D) == 4)
     changed = data[0].copy()
@@ -162,6 +162,6 @@ def test_forgotten_features_carry_no_weight(data):
         np.testing.assert_array_equal(net(rows_of(changed)), net(rows_of(data[0] * (np.arange(D) != 4))))
 
 
-def test_a_batch_of_points_without_labels_is_no_trouble(data):
+def test_a_batch_of_points_without_labels_has_loss_0(data):
     step = training(data, regulariser="glas", co_occurrence=CoOccurrence(sparse.csr_matrix(data[1]), "cpu"))
     assert float(step.training_step(torch.tensor([3])).detach()) == 0

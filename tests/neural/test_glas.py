@@ -1,4 +1,4 @@
-"""GLaS as users meet it: what it learns, how it stops, goes on, is saved, and what it refuses."""
+"""GLaS as an estimator: what it learns, early stopping, resuming, saving, and what it refuses."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_scores_are_the_scaled_cosines_that_training_saw(data):
 
 
 def test_glas_brings_labels_that_occur_together_closer_than_no_regulariser(data):
-    """Mean squared distance of V'V from the conditional frequencies, which is what the regulariser asks for."""
+    """Mean squared distance of V'V from the conditional frequencies, which the regulariser minimises."""
     Y = data.train.Y
     A = (Y.T @ Y).toarray()
     totals = np.maximum(np.diag(A), 1)
@@ -110,7 +110,7 @@ def test_a_single_label_can_be_searched_by_codes_too(data):
     assert model.predict(data.test.X[:3], k=1).labels.tolist() == [[0], [0], [0]]
 
 
-# --- bad days --------------------------------------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_loss_that_is_not_finite_is_an_error_that_names_the_step(data):
         GLaS(**(SMALL | {"strength": 1e39})).fit(data.train.X, data.train.Y)
 
 
-def test_unfinished_work_goes_on_with_another_learning_rate_but_not_with_another_network(data, tmp_path):
+def test_unfinished_work_resumes_with_another_learning_rate_but_not_with_another_network(data, tmp_path):
     class Interrupted(Silent):
         def note(self, text):
             raise KeyboardInterrupt  # at the end of the first epoch
@@ -159,7 +159,7 @@ def test_unfinished_work_goes_on_with_another_learning_rate_but_not_with_another
     assert precision(fit(True, Silent(), learning_rate=0.01), data) > popular(data) + 15
 
 
-def test_a_killed_training_goes_on_and_ends_as_if_it_had_not_been(data, tmp_path):
+def test_a_killed_training_resumes_and_ends_as_if_it_had_not_been_killed(data, tmp_path):
     longtail.write_dataset(data.train, tmp_path / "train")
     # A checkpoint after every step, so that a kill comes in the middle of an epoch.
     settings = SMALL | {"epochs": 20, "average_from": 0.5, "checkpoint_seconds": 0}
@@ -189,7 +189,7 @@ def test_a_killed_training_goes_on_and_ends_as_if_it_had_not_been(data, tmp_path
 
 
 def test_two_processes_train_one_model_and_the_first_writes_it(data, tmp_path):
-    """Each takes its share of every batch (of 63 points: 31 and 32), and their gradients are averaged."""
+    """Each process takes its share of every batch (of 63 points: 31 and 32), and their gradients are averaged."""
     longtail.write_dataset(data.train, tmp_path / "train")
     settings = SMALL | {"epochs": 3, "batch_size": 63, "keep": 1.0, "regulariser": "none"}  # nothing random in a step
     settings |= {"checkpoint_seconds": 0}

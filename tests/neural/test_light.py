@@ -1,4 +1,4 @@
-"""The neural room where only torch, NumPy, SciPy, scikit-learn and safetensors are installed, e.g. on a GPU machine."""
+"""The neural room with only torch, NumPy, SciPy, scikit-learn and safetensors installed, as on some GPU machines."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import torch
 
 from longtail.errors import ParameterError
 from longtail.neural import losses
-from longtail.neural.losses import LOSSES, LabelWeights, Positives, warn_where_unbounded
+from longtail.neural.losses import LOSSES, LabelWeights, Positives, warn_if_unbounded
 from longtail.objectives import (
     PW,
     PWcb,
@@ -109,7 +109,7 @@ def test_bf16_scores_give_a_float32_loss(name):
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_step_against_the_gradient_moves_noted_labels_up_and_others_down(name):
+def test_a_step_against_the_gradient_moves_observed_labels_up_and_others_down(name):
     scores, Y = case()
     tensor = torch.from_numpy(scores).requires_grad_()
     LOSSES[name](tensor, Positives.of(torch.from_numpy(Y))).backward()
@@ -134,8 +134,8 @@ def test_weights_come_from_the_objectives_normalised():
 def test_the_unbiased_weighting_warns_and_is_refused_by_ranking_losses(caplog):
     with caplog.at_level(logging.WARNING, "longtail"):
         weights = LabelWeights("unbiased", COUNTS, N_POINTS)
-        assert not caplog.text  # whoever trains says it, once
-        warn_where_unbounded("unbiased")
+        assert not caplog.text  # the warning comes once per training
+        warn_if_unbounded("unbiased")
     assert "not bounded below" in caplog.text
     assert "Terms below 0 count as 0" in caplog.text
     scores, Y = case()

@@ -1,4 +1,4 @@
-"""Search among label vectors: exact search against a plain sort, codes against exact search."""
+"""Search over label vectors: exact search against a plain sort, codes against exact search."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_equal_scores_come_in_the_order_of_the_labels():
     assert found.labels.tolist() == [[0, 2, 4, 1, 3, 5]]
 
 
-def test_codes_find_the_share_that_was_asked_for_and_say_so(clustered, monkeypatch):
+def test_codes_reach_the_requested_recall_and_report_it(clustered, monkeypatch):
     labels, points = clustered
     exact = LabelSearch(labels).top(points[150:], 5)
     monkeypatch.setattr(mips, "_PIECES", 4)  # coarse codes, so that 50 candidates are too few
@@ -64,7 +64,7 @@ def test_codes_find_the_share_that_was_asked_for_and_say_so(clustered, monkeypat
 
 
 def plain_codes(labels, centroids):
-    """Each label as the nearest centroid of each of its pieces."""
+    """Replace each piece of a label vector by its nearest centroid."""
     pieces = labels.reshape(len(labels), len(centroids), -1)
     distances = ((pieces[:, :, None, :] - centroids[None]) ** 2).sum(-1)
     nearest = distances.argmin(-1)
@@ -72,7 +72,7 @@ def plain_codes(labels, centroids):
 
 
 def test_candidates_are_the_best_by_code_up_to_the_rounding_of_the_tables(clustered, monkeypatch):
-    """FAISS's scan against a plain one: it rounds each piece's products to a byte, no more."""
+    """FAISS's scan against a plain one: it only rounds the products of each piece to a byte."""
     labels, points = clustered
     monkeypatch.setattr(mips, "_PIECES", 8)
     centroids = mips._trained_centroids(labels)
@@ -83,7 +83,7 @@ def test_candidates_are_the_best_by_code_up_to_the_rounding_of_the_tables(cluste
     fiftieth = np.sort(approximate, axis=1)[:, -50]
     chosen = np.take_along_axis(approximate, found, 1)
     assert (chosen >= (fiftieth - 2 * rounding)[:, None]).all()
-    assert rounding.max() < 0.5 * approximate.std()  # which is much less than what tells labels apart
+    assert rounding.max() < 0.5 * approximate.std()  # much less than the differences between labels
     assert all(len(set(row)) == 50 for row in found.tolist())
 
 
@@ -94,7 +94,7 @@ def test_a_search_with_every_label_a_candidate_is_exact(clustered):
 
 
 @pytest.mark.parametrize("n_labels", [1, 15, 16, 40])
-def test_few_labels_are_no_trouble_for_codes(clustered, capfd, n_labels):
+def test_codes_work_with_few_labels(clustered, capfd, n_labels):
     labels, points = clustered
     search = LabelSearch.build(labels[:n_labels], points, kind="codes", n_jobs=1)
     np.testing.assert_array_equal(search.top(points, 1).labels, plain_top(labels[:n_labels], points, 1))
@@ -126,7 +126,7 @@ def test_a_saved_search_answers_as_before(clustered):
     assert (again.codes.candidates, again.codes.recall) == (search.codes.candidates, search.codes.recall)
 
 
-def test_many_labels_a_point_are_searched_exactly(clustered):
+def test_many_labels_per_point_are_searched_exactly(clustered):
     labels, points = clustered
     search = LabelSearch.build(labels, points, kind="codes", n_jobs=1)
     np.testing.assert_array_equal(search.top(points[:5], 101).labels, plain_top(labels, points[:5], 101))
@@ -139,15 +139,13 @@ def test_few_labels_are_searched_exactly_and_many_by_codes(clustered, monkeypatc
     assert LabelSearch.build(labels, points, n_jobs=1).codes is not None
 
 
-def test_without_faiss_search_is_exact_with_a_word_or_an_error_where_codes_are_asked_for(
-    clustered, monkeypatch, caplog
-):
+def test_without_faiss_search_is_exact_with_a_warning_and_codes_are_an_error(clustered, monkeypatch, caplog):
     labels, points = clustered
     monkeypatch.setitem(sys.modules, "faiss", None)
     monkeypatch.setattr(mips, "EXACT_UP_TO", 1000)
     monkeypatch.setattr(mips.importlib.util, "find_spec", lambda name: None)
     with caplog.at_level(logging.WARNING, "longtail"):
         assert LabelSearch.build(labels, points).codes is None
-    assert "faiss is not installed" in caplog.text
+    assert "faiss is not installed, so each point is compared with all 4000 labels" in caplog.text
     with pytest.raises(MissingExtraError, match=r"longtail\[deep\]"):
         LabelSearch.build(labels, points, kind="codes")

@@ -72,8 +72,8 @@ def test_gravity_is_the_mean_square_of_all_scores_of_the_batch():
     assert float(found) == pytest.approx(expected, rel=1e-5)
 
 
-def test_label_vectors_that_follow_glas_alone_get_the_inner_products_asked_for(Y):
-    """Enough dimensions: the minimum is V'V = U where U is positive definite with unit diagonal."""
+def test_minimising_glas_alone_gives_the_target_inner_products(Y):
+    """With enough dimensions the minimum is V'V = U, if U is positive definite with unit diagonal."""
     labels = torch.tensor([0, 1, 2, 3])
     U = CoOccurrence(sparse.csr_matrix(Y), "cpu").among(labels)
     assert torch.linalg.eigvalsh(U).min() > 0

@@ -1,4 +1,4 @@
-"""The training loop on a network with a known answer: what it learns, how it goes on, and what it says on bad days."""
+"""The training loop on a network with a known answer: what it learns, how it resumes, and its errors and warnings."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def test_gradients_are_clipped_together(sparse):
     dense = [p.grad.to_dense().clone() for p in module.parameters()]
     norm = torch.cat([g.ravel() for g in dense]).norm()
     assert norm > 1
-    torch.testing.assert_close(optimisers.gradients_clipped(0.5), norm)
+    torch.testing.assert_close(optimisers.clip_gradients(0.5), norm)
     for parameter, gradient in zip(module.parameters(), dense, strict=True):
         torch.testing.assert_close(parameter.grad.to_dense(), gradient * 0.5 / norm)
     unchanged = [p.grad.to_dense().clone() for p in module.parameters()]
-    optimisers.gradients_clipped(3.0)
+    optimisers.clip_gradients(3.0)
     for parameter, gradient in zip(module.parameters(), unchanged, strict=True):
         torch.testing.assert_close(parameter.grad.to_dense(), gradient)
 
@@ -185,7 +185,7 @@ def test_a_training_that_was_interrupted_ends_as_if_it_had_not_been(tmp_path, st
     def validate(module):
         return {"loss": -loss_of(module)}
 
-    batch_size = 8  # eight batches, hence four steps an epoch
+    batch_size = 8  # eight batches, hence four steps per epoch
     uninterrupted = Toy(dropout=0.3, sparse=sparse)
     expected = train(uninterrupted, ToyBatches(batch_size), everything, validate=validate)
     first = Toy(dropout=0.3, sparse=sparse)
@@ -226,11 +226,11 @@ def test_the_callers_random_state_and_threads_are_left_alone():
     assert torch.get_num_threads() == threads
 
 
-# --- bad days --------------------------------------------------------------------------------------------------------
+# --- errors and warnings ---------------------------------------------------------------------------------------------
 
 
 class Breaks(Toy):
-    """Its loss is not a number from the 7th batch on."""
+    """Its loss is NaN from the 7th batch on."""
 
     def training_step(self, batch):
         loss = super().training_step(batch)
@@ -249,13 +249,13 @@ def test_a_loss_that_is_not_finite_names_the_step_and_keeps_the_last_good_checkp
     np.testing.assert_array_equal(kept["model/linear.weight"], weights(after_six)["linear.weight"])
 
 
-def test_without_a_checkpoint_none_is_spoken_of():
+def test_without_a_checkpoint_the_message_mentions_none():
     with pytest.raises(TrainingError, match="step 7 of the training\\); a smaller"):
         train(Breaks(), ToyBatches(), plan())
 
 
 class Greedy(Toy):
-    """Really asks for more memory than any machine has, for batches above a number of points."""
+    """Allocates more memory than any machine has, for batches of more than `most` points."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -267,28 +267,28 @@ class Greedy(Toy):
         return super().training_step(batch)
 
 
-def test_too_little_memory_halves_the_batch_and_says_so(caplog):
+def test_out_of_memory_splits_the_batch_with_a_warning(caplog):
     module, roomy = Greedy(most=5), Toy()
     with caplog.at_level(logging.WARNING, "longtail"):
         history = train(module, ToyBatches(), plan())
     assert history.parts == 4
     assert max(module.seen) <= 5
     assert [r.getMessage() for r in caplog.records] == [
-        "out of memory on cpu: batches of 16 points are now computed in 2 parts, which are added up; "
+        "out of memory on cpu: batches of 16 points are now computed in 2 parts whose gradients are added up; "
         "a smaller batch_size would be faster",
-        "out of memory on cpu: batches of 16 points are now computed in 4 parts, which are added up; "
+        "out of memory on cpu: batches of 16 points are now computed in 4 parts whose gradients are added up; "
         "a smaller batch_size would be faster",
     ]
     train(roomy, ToyBatches(), plan())
     assert_same_weights(module, roomy, rtol=1e-4, atol=1e-5)
 
 
-def test_memory_for_not_even_one_point_is_an_error():
+def test_too_little_memory_for_a_single_point_is_an_error():
     with pytest.raises(TrainingError, match="single point does not fit into the memory of cpu"):
         train(Greedy(most=0), ToyBatches(), plan())
 
 
-def test_other_errors_of_a_step_are_not_taken_for_too_little_memory():
+def test_other_errors_of_a_step_are_not_taken_for_out_of_memory():
     class Wrong(Toy):
         def training_step(self, batch):
             return batch["x"] @ batch["y"]
@@ -318,10 +318,10 @@ def test_plans_that_make_no_sense_are_refused(wrong):
         train(Toy(), ToyBatches(), plan(**wrong))
 
 
-def test_a_metric_that_nobody_measures_is_refused():
-    with pytest.raises(ParameterError, match="nothing to validate on"):
+def test_a_metric_that_is_not_measured_is_refused():
+    with pytest.raises(ParameterError, match="metric is 'P@1', but there is nothing to validate on; set metric=None"):
         train(Toy(), ToyBatches(), plan(metric="P@1"))
-    with pytest.raises(ParameterError, match="'P@1' is not among those measured: R@1"):
+    with pytest.raises(ParameterError, match="metric is 'P@1', but validation measured only R@1"):
         train(Toy(), ToyBatches(), plan(metric="P@1"), validate=lambda module: {"R@1": 1.0})
 
 
@@ -351,7 +351,7 @@ def test_progress_counts_steps_and_shows_loss_and_metrics():
 
 
 class BrokenGradient(nn.Module):
-    """Finite losses throughout, and a gradient that is not in the third step."""
+    """Its loss is always finite, its gradient is not in the third step."""
 
     def __init__(self) -> None:
         super().__init__()

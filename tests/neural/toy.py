@@ -1,4 +1,4 @@
-"""A network small enough to know the answer of, with everything that makes a resume hard: dropout, sparse gradients."""
+"""A small network with a known answer, and with what makes resuming hard: dropout and sparse gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def points(seed: int = 0) -> dict[str, torch.Tensor]:
 
 
 class ToyBatches:
-    """Shuffled batches; `stop_at` = (epoch, batch) raises there, as Ctrl-C or a crash would."""
+    """Shuffled batches; at `stop_at` = (epoch, batch) they raise KeyboardInterrupt, as Ctrl-C would."""
 
     def __init__(self, batch_size: int = 16, stop_at: tuple[int, int] | None = None) -> None:
         self.data, self.batch_size, self.stop_at = points(), batch_size, stop_at

@@ -1,8 +1,8 @@
-"""Neural models, the one trainer that they share, their losses, search among label vectors. torch lives only here."""
+"""Neural models, their shared trainer and losses, and search over label vectors. Only this room imports torch."""
 
 from longtail.errors import MissingExtraError
 
 try:
-    import torch as _torch  # noqa: F401 - said here once, in our words, for every module of the room
+    import torch as _torch  # noqa: F401 - checked once here, so that every module of the room has the same message
 except ImportError as error:
     raise MissingExtraError("torch", "deep", "a neural model") from error

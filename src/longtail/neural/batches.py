@@ -1,4 +1,4 @@
-"""Batches of points: what the trainer asks of whoever makes them, and the plain shuffled kind."""
+"""Batches of points: the interface that the trainer expects, and plain shuffled batches."""
 
 from __future__ import annotations
 
@@ -11,19 +11,28 @@ import torch
 
 
 class Batches(Protocol):
-    """The batches of an epoch: tensors, or tuples, lists or dicts of tensors, whose first dimension is the points."""
+    """Batches of an epoch: tensors, or tuples, lists or dicts of tensors, whose first dimension is the points."""
 
     def __len__(self) -> int:
-        """Batches of an epoch."""
+        """Return the number of batches per epoch."""
 
     def epoch(self, epoch: int) -> Iterable[Any]:
-        """The batches of one epoch; the same ones whenever they are asked for."""
+        """Return the batches of one epoch; repeated calls give the same batches."""
 
 
 class ShuffledRows:
-    """Row numbers of points, in a new order every epoch; the module looks its points up itself.
+    """Row numbers of points, in a new order every epoch; the module looks up the points itself.
 
-    For data that lie on the device as a whole (see `DeviceCsr`), so that only row numbers travel.
+    For data that is on the device as a whole (see `DeviceCsr`), so that only row numbers are transferred.
+
+    Parameters
+    ----------
+    rows : array of int, or int
+        Row numbers; an int n stands for 0 to n - 1.
+    batch_size : int
+        Rows per batch.
+    seed : int
+        Seed of the orders.
     """
 
     def __init__(self, rows: np.ndarray | int, batch_size: int, seed: int) -> None:
@@ -40,14 +49,14 @@ class ShuffledRows:
 
 
 def n_points(batch: Any) -> int:
-    """Points of a batch."""
+    """Return the number of points in a batch."""
     if isinstance(batch, torch.Tensor):
         return int(batch.shape[0])
     return n_points(next(iter(batch.values() if isinstance(batch, dict) else batch)))
 
 
 def mapped(batch: Any, change: Any) -> Any:
-    """The batch with every tensor changed."""
+    """Return the batch with `change` applied to every tensor."""
     if isinstance(batch, torch.Tensor):
         return change(batch)
     if isinstance(batch, dict):
@@ -56,11 +65,12 @@ def mapped(batch: Any, change: Any) -> Any:
 
 
 def to_device(batch: Any, device: torch.device) -> Any:
+    """Return the batch with every tensor on the device."""
     return mapped(batch, lambda t: t.to(device, non_blocking=True))
 
 
 def split(batch: Any, parts: int) -> list[Any]:
-    """The batch in `parts` batches of about equal size, fewer if it has fewer points."""
+    """Split a batch into `parts` batches of about equal size, or fewer if it has fewer points."""
     n = n_points(batch)
     parts = min(parts, n)
     bounds = np.linspace(0, n, parts + 1).astype(int)

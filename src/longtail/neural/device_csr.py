@@ -1,4 +1,4 @@
-"""A sparse matrix that lies on the device as a whole, so that a step needs only row numbers from the host."""
+"""A sparse matrix that is on the device as a whole, so that a training step needs only row numbers from the host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Tensor = torch.Tensor
 
 
 class Rows(NamedTuple):
-    """Some rows of a sparse matrix: `columns` (nnz,), `values` (nnz,), and where each row begins, `offsets` (n,)."""
+    """Some rows of a sparse matrix: `columns` (nnz,), `values` (nnz,), and the start of each row, `offsets` (n,)."""
 
     columns: Tensor
     values: Tensor
@@ -20,19 +20,20 @@ class Rows(NamedTuple):
 
     @property
     def lengths(self) -> Tensor:
+        """Stored entries per row, (n,)."""
         end = self.offsets.new_tensor([self.columns.shape[0]])
         return torch.diff(self.offsets, append=end)
 
     @property
     def row_of_each(self) -> Tensor:
-        """For every stored entry the number of its row among these, (nnz,) int64."""
+        """Position of each stored entry's row among these rows, (nnz,) int64."""
         n = self.offsets.shape[0]
         rows = torch.arange(n, device=self.offsets.device)
         return torch.repeat_interleave(rows, self.lengths, output_size=self.columns.shape[0])
 
 
 class DeviceCsr:
-    """CSR with int32 column numbers, on any device."""
+    """CSR matrix with int32 column indices, on any device."""
 
     def __init__(self, matrix: sparse.csr_matrix, device: torch.device | str) -> None:
         self.shape = matrix.shape
@@ -41,7 +42,7 @@ class DeviceCsr:
         self.values = torch.from_numpy(matrix.data.astype(np.float32)).to(device)
 
     def rows(self, numbers: Tensor) -> Rows:
-        """The rows with these numbers, in this order."""
+        """Return the rows with these numbers, in this order."""
         starts = self.indptr[numbers]
         lengths = self.indptr[numbers + 1] - starts
         ends = torch.cumsum(lengths, 0)

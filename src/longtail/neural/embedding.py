@@ -1,12 +1,12 @@
 """The embedding classifier: sparse features and labels as unit vectors in one space, scored by inner products.
 
-No Estimator and no Numba here, so that it runs wherever torch does.
+It uses neither Estimator nor Numba, so that it runs wherever torch does.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
@@ -14,19 +14,19 @@ import torch.nn.functional as F
 from torch import nn
 
 from longtail.neural.device_csr import DeviceCsr, Rows
-from longtail.neural.losses import LabelWeights, Positives
+from longtail.neural.losses import MASKED_SCORE, LabelWeights, Loss, Positives
 from longtail.neural.regularisers import CoOccurrence, glas, gravity, spread_out
 
 Tensor = torch.Tensor
-Loss = Callable[..., Tensor]
 
-_FIRST_SCALE = 20.0  # of the inner products of unit vectors; training finds its own
-_OUT = -1e4  # a score that no loss minds, and that bf16 can hold
+_INITIAL_SCALE = 20.0  # of the inner products of unit vectors; trained
 
 
 class SharedLengthLinear(nn.Module):
-    """A linear layer with weight normalisation as Guo et al. (2019, section 3.1) use it: every output has a direction
-    of its own, and all share one trainable length."""
+    """A linear layer with the weight normalisation of Guo et al. (2019, section 3.1).
+
+    Each output has a direction of its own; all outputs share one trainable length.
+    """
 
     def __init__(self, n_in: int, n_out: int) -> None:
         super().__init__()
@@ -39,31 +39,39 @@ class SharedLengthLinear(nn.Module):
 
 
 class EmbeddingClassifier(nn.Module):
-    """phi(x): an embedding bag over the features, then a ReLU and a layer for each further width; unit length.
+    """phi(x): an embedding bag over the features, then a ReLU and a layer per further width; unit length.
 
-    widths: of the layers, the last one is the dimension d of the space. (d,) is a linear map; (h, d) has one hidden
-    layer of h units. Labels are unit vectors with one shared, trainable length (`scale`), as the other layers have.
-    offset: whether a trainable number is added to all scores. It changes no ranking, but losses that look at one label
-    at a time need it.
+    Labels are unit vectors with one shared, trainable length (the scale), as in the other layers.
+
+    Parameters
+    ----------
+    n_features, n_labels : int
+        Features and labels of the data.
+    widths : sequence of int
+        Widths of the layers; the last one is the dimension d of the space. (d,) is a linear map; (h, d) has one hidden
+        layer of h units.
+    offset : bool, default False
+        Whether a trainable number is added to all scores. It changes no ranking, but losses that look at one label at
+        a time need it.
     """
 
     def __init__(self, n_features: int, n_labels: int, widths: Sequence[int], *, offset: bool = False) -> None:
         super().__init__()
-        # Only directions count in the end, so the size of these sets how fast Adam can turn them.
+        # Only their directions matter in the end; their length sets how fast Adam can turn them.
         self.features = nn.Parameter(torch.randn(n_features, widths[0]) / math.sqrt(widths[0]))
         self.bias = nn.Parameter(torch.zeros(widths[0]))
         self.layers = nn.ModuleList(SharedLengthLinear(a, b) for a, b in pairwise(widths))
         self.labels = nn.Parameter(torch.randn(n_labels, widths[-1]) / math.sqrt(widths[-1]))
-        self.log_scale = nn.Parameter(torch.tensor(math.log(_FIRST_SCALE)))
-        self.offset = nn.Parameter(torch.tensor(-_FIRST_SCALE / 2)) if offset else None
+        self.log_scale = nn.Parameter(torch.tensor(math.log(_INITIAL_SCALE)))
+        self.offset = nn.Parameter(torch.tensor(-_INITIAL_SCALE / 2)) if offset else None
 
     def forget_features(self, features: Tensor) -> None:
-        """Features that training never sees get no weight, instead of the random one that they would keep."""
+        """Set the weights of features that training never sees to 0; they would keep their random initial weights."""
         with torch.no_grad():
             self.features[features] = 0.0
 
     def forward(self, rows: Rows) -> Tensor:
-        """phi(x) of some points, (n, d), unit length (a point without features: that of the bias)."""
+        """Return phi(x) per point, (n, d), unit length; a point without features gets the vector of the bias."""
         x = F.embedding_bag(rows.columns, self.features, rows.offsets, mode="sum", per_sample_weights=rows.values)
         x = x + self.bias
         for layer in self.layers:
@@ -71,22 +79,43 @@ class EmbeddingClassifier(nn.Module):
         return F.normalize(x.float(), dim=1)
 
     def label_vectors(self, labels: Tensor | None = None) -> Tensor:
-        """v_l of unit length, (C, d), of some labels or of all."""
+        """Return v_l of unit length, (C, d), for these labels or for all."""
         return F.normalize(self.labels if labels is None else self.labels[labels], dim=1)
 
     def scores(self, embedded: Tensor, labels: Tensor | None = None) -> Tensor:
+        """Return the scores (n, C) of embedded points (n, d), for these labels or for all."""
         scores = (self.log_scale.exp() * embedded) @ self.label_vectors(labels).T
         return scores if self.offset is None else scores + self.offset
 
 
 class EmbeddingTraining(nn.Module):
-    """An `EmbeddingClassifier` with its data on the device and its loss: what the trainer is handed.
+    """An `EmbeddingClassifier` with its data on the device and its loss: the module that the trainer trains.
 
-    A batch is the numbers of its points. negatives: labels drawn at random that every batch is scored against besides
-    its own (0: all labels). labels_per_point: "one" draws one noted label of each point (the paper), "mean" takes the
-    mean over all of them, which is what "one" is on average, and "sum" their sum.
-    regulariser, strength: "glas", "spread-out" or "gravity", and its weight lambda; None for none. keep: share of the
-    input features that are kept, the rest is dropped out.
+    A batch is the row numbers of its points.
+
+    Parameters
+    ----------
+    network : EmbeddingClassifier
+        The network.
+    X, Y : DeviceCsr
+        Features and observed labels.
+    loss : callable
+        A function of `neural.losses`.
+    weights : LabelWeights
+        Weights of the labels.
+    co_occurrence : CoOccurrence or None
+        Required by the regulariser "glas".
+    regulariser : {"glas", "spread-out", "gravity"} or None
+        Penalty of the label vectors.
+    strength : float
+        Weight lambda of the penalty.
+    keep : float
+        Share of the input features that are kept; the others are dropped out.
+    negatives : int
+        Labels drawn at random that each batch is scored against, besides its own. 0 scores all labels.
+    labels_per_point : {"mean", "sum", "one"}
+        "one" draws one observed label per point (the paper), "mean" takes the mean over all of them, which is the
+        expectation of "one", and "sum" their sum.
     """
 
     def __init__(
@@ -98,11 +127,11 @@ class EmbeddingTraining(nn.Module):
         loss: Loss,
         weights: LabelWeights,
         co_occurrence: CoOccurrence | None,
-        regulariser: str | None = "glas",
-        strength: float = 10.0,
-        keep: float = 0.8,
-        negatives: int = 0,
-        labels_per_point: str = "mean",
+        regulariser: str | None,
+        strength: float,
+        keep: float,
+        negatives: int,
+        labels_per_point: str,
     ) -> None:
         super().__init__()
         self.network = network
@@ -111,20 +140,21 @@ class EmbeddingTraining(nn.Module):
         self.negatives, self.labels_per_point = negatives, labels_per_point
 
     def training_step(self, points: Tensor) -> Tensor:
+        """Return the mean loss over these points, plus the penalty."""
         x, y = self.X.rows(points), self.Y.rows(points)
         if self.keep < 1:
             kept = torch.rand_like(x.values) < self.keep
             x = x._replace(values=x.values * kept / self.keep)
         embedded = self.network(x)
         rows, labels = y.row_of_each, y.columns.long()
-        chosen = _one_label_a_point(y)
+        chosen = _one_label_per_point(y)
         loss = self._ranking_loss(embedded, rows, labels, chosen)
         if self.regulariser is None or not chosen.numel():
             return loss
         return loss + self.strength * self._penalty(embedded, labels[chosen])
 
     def _ranking_loss(self, embedded: Tensor, rows: Tensor, labels: Tensor, chosen: Tensor) -> Tensor:
-        """rows, labels: the noted pairs of the batch; chosen: which of these were drawn, one a point."""
+        """Return the loss; (rows, labels) are the observed pairs of the batch, `chosen` those drawn, one per point."""
         columns, candidates = labels, None
         if self.negatives:
             others = torch.randint(self.Y.shape[1], (self.negatives,), device=labels.device)
@@ -137,10 +167,10 @@ class EmbeddingTraining(nn.Module):
                 share = 1.0 / torch.bincount(rows, minlength=embedded.shape[0])[rows]
                 own = share if own is None else share * own
             return self.loss(scores, Positives(rows, columns), own, opposite)
-        # The noted labels that were not drawn go far down, so that they are nobody's negatives.
+        # Observed labels that were not drawn get a very low score, so that they do not count as negatives.
         left_out = torch.ones_like(labels, dtype=torch.bool)
         left_out[chosen] = False
-        scores = scores.index_put((rows[left_out], columns[left_out]), scores.new_tensor(_OUT))
+        scores = scores.index_put((rows[left_out], columns[left_out]), scores.new_tensor(MASKED_SCORE))
         return self.loss(scores, Positives(rows[chosen], columns[chosen]), *self.weights.of(labels[chosen]))
 
     def _penalty(self, embedded: Tensor, drawn: Tensor) -> Tensor:
@@ -154,8 +184,8 @@ class EmbeddingTraining(nn.Module):
         return gravity(vectors, times, embedded)
 
 
-def _one_label_a_point(y: Rows) -> Tensor:
-    """For each point with labels the place, among the noted pairs, of one drawn at random (Algorithm 2, line 12)."""
+def _one_label_per_point(y: Rows) -> Tensor:
+    """Draw one observed pair per point with labels; return their positions among all pairs (Algorithm 2, line 12)."""
     with_labels = y.lengths.nonzero()[:, 0]
     lengths = y.lengths[with_labels]
     rank = (torch.rand(lengths.shape[0], device=lengths.device) * lengths).long()

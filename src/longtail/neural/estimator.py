@@ -1,4 +1,4 @@
-"""What every estimator that trains a network has in common: the parameters of a training plan, and held-out points."""
+"""Base of all estimators that train a network: the parameters of a training plan, and held-out points."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ class NetworkEstimator(TrainingPlan, Estimator):
     Parameters
     ----------
     held_out : float, default 0.0
-        Share of the points that are not trained on: training ends after `patience` epochs without a better `metric` on
-        them, and the best epoch is kept. 0 trains on all points for all epochs.
+        Share of the points that are held out: training stops after `patience` epochs without a better `metric` on
+        them, and the weights of the best epoch are kept. 0 trains on all points for all epochs.
+    metric : str or None, default "P@1"
+        Metric on the held-out points, by any name of `longtail.metrics`.
     epochs, batch_size, learning_rate, ...
         See `longtail.neural.plan.TrainingPlan`.
     """
 
-    # Where a training runs, and what helps after a bad step, may change when it is resumed.
+    # The device, and whatever helps after a loss that is not finite, may change when training is resumed.
     free_on_resume: ClassVar[tuple[str, ...]] = ("device", "precision", "learning_rate", "clip", "checkpoint_seconds")
 
     held_out: float = 0.0
@@ -37,7 +39,7 @@ class NetworkEstimator(TrainingPlan, Estimator):
             self._metric_scorer()
 
     def plan(self) -> TrainingPlan:
-        """Return the training plan alone; without held-out points there is no metric to watch."""
+        """Return the training plan alone, without a metric if no points are held out."""
         plan = TrainingPlan(**{field.name: getattr(self, field.name) for field in fields(TrainingPlan)})
         plan.metric = self.metric if self.held_out else None
         return plan

@@ -1,4 +1,4 @@
-"""GLaS: the embedding classifier that reaches the tail, as an estimator."""
+"""GLaS: the embedding classifier with label regularisation, as an estimator."""
 
 from __future__ import annotations
 
@@ -39,52 +39,68 @@ from longtail.objectives import resolve_weighting
 
 _SINGLE = ("softmax", "margin", "negative-mining")
 _DECOMPOSABLE = ("bce", "squared-hinge")
-_POINTS_AT_ONCE = 4096  # of a prediction
-_MOST_LABELS_IN_FULL = 30_000  # with more, "auto" scores every batch against a sample of the labels
+_POINTS_AT_ONCE = 4096  # embedded at once in a prediction
+_MOST_LABELS_IN_FULL = 30_000  # with more labels, negatives="auto" scores each batch against a sample of them
 _SAMPLE = 10_000
-_QUERIES = 1000  # training points on which the search among labels is measured
+_QUERIES = 1000  # training points on which the recall of the label search is measured
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GLaS(NetworkEstimator):
-    """Points and labels as unit vectors in one space, kept from overfitting by how labels occur together.
+    """Points and labels as unit vectors in one space, regularised by the co-occurrence of labels.
 
-    A network embeds the sparse features, every label has a vector, and a score is their inner product (Guo et al.,
-    NeurIPS 2019). The regulariser pulls the label vectors towards inner products that are the mean of the labels'
-    conditional frequencies, `strength / B^2 |V'V - (A Z^-1 + Z^-1 A)/2|^2` over the labels of a batch (eq. 3).
+    A network embeds the sparse features, each label has a vector, and a score is their inner product (Guo et al.,
+    NeurIPS 2019).
 
     Parameters
     ----------
     weighting : None, str or object, default None
-        None, "pw", "pw-cb", "unbiased" (with "bce" and "squared-hinge") or an object of `longtail.objectives`.
+        None, "pw", "pw-cb", "unbiased" (with the losses "bce" and "squared-hinge") or an object of
+        `longtail.objectives`.
     width : int, default 1024
         Dimension of the space.
     hidden : tuple of int, default ()
-        Widths of hidden ReLU layers before it; () is a linear map.
-    loss : str, default "softmax"
-        "softmax", "bce", "squared-hinge", "margin", "negative-mining" or "grank".
+        Widths of the hidden ReLU layers; () is a linear map.
+    loss : {"softmax", "bce", "squared-hinge", "margin", "negative-mining", "grank"}, default "softmax"
+        Loss to minimise.
     margin : float, default 10.0
-        Of the two losses that have one, in units of the scores, which are cosines times a trained scale that starts at
-        20.
+        Margin of "margin" and "negative-mining", in units of the scores (cosines times a trained scale that starts at
+        20).
     negatives : int, "all" or "auto", default "auto"
-        Labels drawn at random that a batch is scored against besides its own. "auto": all up to 30,000 labels, else
-        10,000.
+        Labels drawn at random that each batch is scored against, besides its own. "auto" is "all" up to 30,000 labels
+        and 10,000 above.
     labels_per_point : {"auto", "mean", "sum", "one"}, default "auto"
         How the labels of a point count in a step: their mean, their sum, or one of them drawn at random. "auto" is
         "mean" for losses that compare single labels with the others ("softmax", "margin", "negative-mining"), "sum"
         for the rest.
     regulariser : {"glas", "spread-out", "gravity", "none"} or None, default "glas"
-        What keeps label vectors from overfitting.
+        Penalty that keeps label vectors from overfitting.
     strength : float, default 100.0
         Weight of the regulariser.
     keep : float, default 1.0
-        Share of the input features that survive input dropout.
+        Share of the input features that input dropout keeps.
     search : {"auto", "exact", "codes"}, default "auto"
-        Search among labels: exact or approximate (FAISS); "auto" is exact up to 50,000 labels.
-    held_out, metric, patience
-        Share of the points to hold out, and when to stop by them; 0 trains on all points for all epochs.
-    epochs, batch_size, learning_rate, ...
+        Label search: exact or approximate (FAISS); "auto" is exact up to 50,000 labels.
+    held_out : float, default 0.0
+        Share of the points held out for early stopping; 0 trains on all points for all epochs.
+    metric : str or None, default "P@1"
+        Metric on the held-out points, by any name of `longtail.metrics`.
+    epochs, batch_size, learning_rate, patience, ...
         See `longtail.neural.plan.TrainingPlan`.
+
+    Attributes
+    ----------
+    network_ : EmbeddingClassifier
+        The trained network.
+    history_ : History
+        Loss, seconds and metric per epoch.
+    search_recall_ : float
+        Share of the true 5 best labels that the label search found on training points; 1.0 for exact search.
+
+    Notes
+    -----
+    The regulariser pulls the inner products of label vectors towards the mean of the labels' conditional frequencies,
+    `strength / B^2 |V'V - (A Z^-1 + Z^-1 A)/2|^2` over the labels of a batch (eq. 3).
     """
 
     weighting: Any = None
@@ -131,7 +147,7 @@ class GLaS(NetworkEstimator):
     def _fit(self, prepared: Prepared, run: Run) -> None:
         X, Y = prepared.X, prepared.Y
         placement = place(self.device, self.precision)
-        losses.warn_where_unbounded(self.weighting)
+        losses.warn_if_unbounded(self.weighting)
         learning, tested = held_out.split(X.shape[0], self.held_out, self.random_state)
         with seeded(self.random_state), torch_threads(self.n_jobs):
             self.network_ = self._new_network()
@@ -158,7 +174,7 @@ class GLaS(NetworkEstimator):
         device = placement.device
         unseen = np.bincount(X.indices, minlength=X.shape[1]) == 0
         self.network_.forget_features(torch.from_numpy(unseen))
-        loss: Callable[..., torch.Tensor] = losses.LOSSES[self.loss]
+        loss = losses.LOSSES[self.loss]
         if self.loss in ("margin", "negative-mining"):
             loss = functools.partial(loss, c=self.margin)
         counts = np.bincount(Y.indices, minlength=Y.shape[1])
@@ -194,7 +210,7 @@ class GLaS(NetworkEstimator):
             return np.asarray(to_array(self.network_.label_vectors()), np.float32)
 
     def _embedded(self, X: sparse.csr_matrix, placement: Placement) -> NDArray[np.float32]:
-        """phi of every point, (n, d)."""
+        """Return phi(x) per point, (n, d)."""
         network = self.network_.to(placement.device)
         parts = [np.zeros((0, network.labels.shape[1]), np.float32)]
         with torch.no_grad(), torch_threads(self.n_jobs), placement.autocast():
@@ -207,7 +223,7 @@ class GLaS(NetworkEstimator):
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
         placement = place_to_predict(self.device, self.precision)
         found = self._search.top(self._embedded(X, placement), k, device=placement.device, n_jobs=self.n_jobs)
-        # Cosines become the scores that the loss was trained on.
+        # From cosines to the scores that the loss was trained on.
         scores = found.scores * np.float32(self.network_.log_scale.exp().item())
         offset = self.network_.offset
         return Predictions(found.labels, scores if offset is None else scores + np.float32(offset.item()))

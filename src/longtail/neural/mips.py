@@ -1,11 +1,11 @@
 """Maximum inner product search: the labels whose vectors have the largest inner product with a point's vector.
 
-Above some ten thousand labels exact products become the slow part of a prediction. Then every label is kept as a short
-code as well (product quantisation, 4 bits each for up to 128 pieces of its vector), all codes are compared with the
-query by table look-ups in registers (FAISS's fast scan; Guo et al. 2016, the paper's reference [11]), and only the best
-candidates by code are compared exactly. How many is measured, on real queries, against exact search. Lists of similar
-labels, of which a query looks into a few, were tried and dropped: vectors of trained labels are nearly orthogonal, so
-that the best labels of a query lie in many lists.
+With tens of thousands of labels, exact products are the slow part of a prediction. Each label then also has a code
+(product quantisation, 4 bits for each of up to 128 pieces of its vector). A query is compared with all codes by table
+look-ups in registers (FAISS's fast scan; Guo et al. 2016, the paper's reference [11]), and only the best candidates by
+code are compared exactly. The number of candidates is chosen by measuring recall against exact search on real queries.
+Inverted lists of similar labels were tried and dropped: vectors of trained labels are nearly orthogonal, so the best
+labels of a query are spread over many lists.
 """
 
 from __future__ import annotations
@@ -32,19 +32,28 @@ logger = logging.getLogger(__name__)
 Floats = NDArray[np.float32]
 
 KINDS = ("auto", "exact", "codes")
-EXACT_UP_TO = 50_000  # labels; below, one product of matrices is fast enough
+EXACT_UP_TO = 50_000  # labels; up to here one matrix product is fast enough
 _RECALL_AT = 5
-_PIECES = 128  # of a vector, at most: 64 bytes a label
+_PIECES = 128  # per vector, at most: 64 bytes per label
 _FIRST_CANDIDATES = 50
 _SCORES_AT_ONCE = 1 << 24  # bounds the memory of exact search and of exact comparisons: 64 MB
 _LARGEST_K_OF_CODES = 100
-_CENTROIDS = 16  # of a piece: 4 bits
+_CENTROIDS = 16  # per piece: 4 bits
 
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """`centroids` (pieces, 16, values of a piece): what a code stands for. `candidates`: how many labels with the best
-    codes are compared exactly. `recall`: the share of the true 5 best labels that was then found."""
+    """Codes of the label vectors.
+
+    Attributes
+    ----------
+    centroids : array of shape (pieces, 16, values per piece)
+        The values that each code stands for.
+    candidates : int
+        How many labels with the best codes are compared exactly.
+    recall : float
+        Measured share of the true 5 best labels that are found.
+    """
 
     centroids: Floats
     candidates: int
@@ -52,9 +61,16 @@ class Codes:
 
 
 class LabelSearch:
-    """Search among vectors of labels; with `codes` approximately, without exactly.
+    """Search over label vectors, approximate with `codes` and exact without.
 
-    `vectors`: (L, d). `among`: (L,), which labels may be found; None for all.
+    Parameters
+    ----------
+    vectors : array of shape (L, d)
+        Label vectors.
+    codes : Codes or None, default None
+        Codes of the vectors, for approximate search.
+    among : bool array of shape (L,) or None, default None
+        Labels that may be found; None for all.
     """
 
     def __init__(self, vectors: Floats, codes: Codes | None = None, *, among: NDArray[np.bool_] | None = None) -> None:
@@ -76,14 +92,36 @@ class LabelSearch:
         n_jobs: int = -1,
         among: NDArray[np.bool_] | None = None,
     ) -> LabelSearch:
-        """queries: vectors of points, a few hundred or more, on which the number of candidates is chosen: the fewest
-        that hold this share of the true 5 best labels. kind: "exact", "codes", or "auto" by the number of labels."""
+        """Build a search; with codes, choose the number of candidates by measuring recall.
+
+        Parameters
+        ----------
+        vectors : array of shape (L, d)
+            Label vectors.
+        queries : array of shape (n, d)
+            Vectors of points, a few hundred or more, on which recall is measured.
+        kind : {"auto", "exact", "codes"}, default "auto"
+            "auto" is exact up to 50,000 labels, or if FAISS is not installed.
+        recall : float, default 0.995
+            Share of the true 5 best labels that the candidates must contain.
+        n_jobs : int, default -1
+            CPU threads, -1 for all cores.
+        among : bool array of shape (L,) or None, default None
+            Labels that may be found; None for all.
+
+        Returns
+        -------
+        LabelSearch
+        """
         if kind == "exact" or (kind == "auto" and len(vectors) <= EXACT_UP_TO):
             return cls(vectors, among=among)
-        if len(vectors) < _CENTROIDS:  # nothing to learn centroids from, and nothing to gain
+        if len(vectors) < _CENTROIDS:  # too few to train centroids, and nothing to gain
             return cls(vectors, among=among)
         if kind == "auto" and importlib.util.find_spec("faiss") is None:
-            logger.warning("faiss is not installed, so all %d labels are compared with every point", len(vectors))
+            logger.warning(
+                "faiss is not installed, so each point is compared with all %d labels (pip install 'longtail[deep]')",
+                len(vectors),
+            )
             return cls(vectors, among=among)
         search = cls(vectors, Codes(_trained_centroids(vectors), _FIRST_CANDIDATES, 0.0), among=among)
         search._take_enough_candidates(queries, recall, n_jobs)
@@ -100,7 +138,23 @@ class LabelSearch:
             self.codes = replace(self.codes, candidates=2 * self.codes.candidates)
 
     def top(self, queries: Floats, k: int, *, device: torch.device | str = "cpu", n_jobs: int = -1) -> Predictions:
-        """Return the k best labels per query with their inner products. On a GPU the search is always exact."""
+        """Return the k best labels per query with their inner products.
+
+        Parameters
+        ----------
+        queries : array of shape (n, d)
+            Vectors of points.
+        k : int
+            Labels per query.
+        device : torch.device or str, default "cpu"
+            On a GPU the search is always exact.
+        n_jobs : int, default -1
+            CPU threads, -1 for all cores.
+
+        Returns
+        -------
+        Predictions
+        """
         found = self._top(queries, min(k, len(self._searched)), torch.device(device), n_jobs)
         labels = found.labels if self._ids is None else self._ids[found.labels]
         missing = ((0, 0), (0, k - found.k))
@@ -108,7 +162,7 @@ class LabelSearch:
         return Predictions(np.pad(labels, missing, constant_values=PAD_LABEL), scores)
 
     def _top(self, queries: Floats, k: int, device: torch.device, n_jobs: int) -> Predictions:
-        """Return the k best of the vectors that are searched, by their place among these."""
+        """Return the k best of the searched vectors, by their positions among these."""
         if device.type != "cpu":
             return self._exact_on(device, queries, k)
         if self._index is None or k > _LARGEST_K_OF_CODES:
@@ -147,7 +201,7 @@ class LabelSearch:
 
     def state(self) -> State:
         state = State(arrays={"vectors": self.vectors})
-        if self.codes is not None:  # codes themselves are made from these in moments
+        if self.codes is not None:  # the codes themselves are quickly computed again from the centroids
             state.arrays["centroids"] = self.codes.centroids
             state.values |= {"candidates": self.codes.candidates, "recall": self.codes.recall}
         return state
@@ -161,19 +215,32 @@ class LabelSearch:
 
 
 def recall_of(found: Predictions, exact: Predictions) -> float:
-    """The share of the exact search's places that were filled with labels as good: equal vectors may stand in for each
-    other."""
+    """Return the recall of an approximate search.
+
+    Parameters
+    ----------
+    found : Predictions
+        Labels of the approximate search.
+    exact : Predictions
+        Labels of the exact search.
+
+    Returns
+    -------
+    float
+        Share of the places filled with a label that scores at least as high as the last exact one, so that labels with
+        equal vectors count as equal.
+    """
     worst = exact.scores[:, -1:]
     return float((found.scores >= worst - 1e-5 * np.abs(worst)).mean())
 
 
 def _trained_centroids(vectors: Floats) -> Floats:
-    """16 centroids for every piece of the vectors; one thread, so that the model does not depend on their number."""
+    """Train 16 centroids per piece, in one thread, so that the model does not depend on the number of threads."""
     faiss = _faiss()
     width = vectors.shape[1]
     values = next(n for n in range(-(-width // _PIECES), width + 1) if width % n == 0)
     quantiser = faiss.ProductQuantizer(width, width // values, 4)
-    quantiser.cp.min_points_per_centroid = 1  # FAISS would write to stderr that it wants more
+    quantiser.cp.min_points_per_centroid = 1  # otherwise FAISS prints to stderr that it wants more
     with _faiss_threads(1):
         quantiser.train(np.ascontiguousarray(vectors, np.float32))
     return np.asarray(faiss.vector_to_array(quantiser.centroids), np.float32).reshape(-1, _CENTROIDS, values)
@@ -189,7 +256,7 @@ def _coded(vectors: Floats, centroids: Floats) -> Any:
 
 
 def best_first(labels: NDArray[Any], scores: Floats, k: int) -> Predictions:
-    """The k best, best first, ties by the lower label."""
+    """Return the k best labels per row, best first, ties by the lower label."""
     order = np.lexsort((labels, -scores), axis=1)[:, :k]
     return Predictions(np.take_along_axis(labels, order, 1), np.take_along_axis(scores, order, 1))
 
@@ -200,7 +267,7 @@ def _tensor(vectors: Floats) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _faiss_threads(number: int) -> Iterator[None]:
-    """FAISS's threads for the time of a piece of work; the caller's number comes back afterwards."""
+    """Set the number of FAISS threads inside the block and restore the caller's number after it."""
     faiss = _faiss()
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(number)

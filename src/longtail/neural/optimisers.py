@@ -1,4 +1,4 @@
-"""AdamW for dense parameters and SparseAdam for those whose gradients are sparse, behind one face."""
+"""AdamW for dense and SparseAdam for sparse gradients, behind one interface."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from longtail.neural.plan import TrainingPlan
 class Optimisers:
     """The optimisers of one network.
 
-    Groups come from `module.parameter_groups(plan)`, where it exists: dicts with "params" and, as needed, "lr",
-    "weight_decay" and "sparse": True (for embeddings made with sparse=True). Without it all parameters are one group.
+    Groups come from `module.parameter_groups(plan)` if it exists: dicts with "params" and optionally "lr",
+    "weight_decay" and "sparse": True (for embeddings with sparse=True). Otherwise all parameters form one group.
     """
 
     def __init__(self, module: nn.Module, plan: TrainingPlan) -> None:
@@ -29,14 +29,14 @@ class Optimisers:
                 dense.append(settings | {"weight_decay": group.get("weight_decay", plan.weight_decay)})
         self.parts: list[torch.optim.Optimizer] = []
         if dense:
-            # One pass over the weights instead of a dozen: on 2 CPU cores half of a small network's step.
+            # Fused: one pass over the weights instead of a dozen, on 2 CPU cores half of a small network's step.
             self.parts.append(torch.optim.AdamW(dense, lr=plan.learning_rate, eps=plan.epsilon, fused=True))
         if sparse:
             self.parts.append(torch.optim.SparseAdam(sparse, lr=plan.learning_rate))
         self._rates = [[group["lr"] for group in part.param_groups] for part in self.parts]
 
     def step(self, factor: float) -> None:
-        """Move the parameters, with every group's learning rate times `factor`."""
+        """Update the parameters, with the learning rate of each group times `factor`."""
         for part, rates in zip(self.parts, self._rates, strict=True):
             for group, rate in zip(part.param_groups, rates, strict=True):
                 group["lr"] = rate * factor
@@ -46,12 +46,12 @@ class Optimisers:
         for part in self.parts:
             part.zero_grad(set_to_none=True)
 
-    def gradients_clipped(self, largest: float) -> torch.Tensor:
-        """Scale all gradients together to the norm `largest`, if it is greater; gives the norm before."""
+    def clip_gradients(self, largest: float) -> torch.Tensor:
+        """Scale all gradients together so that their norm is at most `largest`; return the norm before."""
         values = [
             _values(p) for part in self.parts for g in part.param_groups for p in g["params"] if p.grad is not None
         ]
-        at_once = any(v.is_cuda for v in values)  # a GPU waits for hundreds of small calls; on a CPU they are faster
+        at_once = any(v.is_cuda for v in values)  # hundreds of small calls are slow on a GPU, but faster on a CPU
         norm = torch.nn.utils.get_total_norm(values, foreach=at_once)
         scale = (largest / (norm + 1e-6)).clamp(max=1.0)
         if at_once:
@@ -70,7 +70,7 @@ class Optimisers:
 
 
 def _values(parameter: torch.Tensor) -> torch.Tensor:
-    """The numbers of a parameter's gradient; a sparse one is first summed up row by row, so that none occurs twice."""
+    """Return the values of a parameter's gradient; a sparse one is coalesced first, so that no row occurs twice."""
     gradient = parameter.grad
     assert gradient is not None
     if not gradient.is_sparse:

@@ -17,8 +17,11 @@ from longtail.errors import MissingExtraError, ParameterError
 
 @dataclass(frozen=True)
 class Placement:
-    """Made by `place`. `processes` > 1 under `accelerate launch` or torchrun: each has its own GPU and its share of
-    every batch, and gradients are averaged between them."""
+    """Where a network runs, from `place`.
+
+    Under `accelerate launch` or torchrun `processes` is greater than 1: each process has its own GPU and its share of
+    every batch, and gradients are averaged over processes.
+    """
 
     device: torch.device
     precision: str
@@ -33,17 +36,35 @@ class Placement:
         return 0 if self.accelerator is None else int(self.accelerator.process_index)
 
     def wrapped(self, step: nn.Module) -> nn.Module:
-        """The module whose forward pass is a training step, so that gradients meet between processes."""
+        """Return the module, whose forward pass is a training step, wrapped to average gradients over processes."""
         return step if self.accelerator is None else self.accelerator.prepare_model(step)
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """Return the context in which the network computes in this precision."""
         if self.precision == "float32":
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
 
 def place(device: str = "auto", precision: str = "auto") -> Placement:
-    """The device and precision that these words mean on this machine; an error where a GPU is asked for in vain."""
+    """Return the device and precision that these names mean on this machine.
+
+    Parameters
+    ----------
+    device : {"auto", "cpu", "cuda"}, default "auto"
+        "auto" is a GPU if there is one.
+    precision : {"auto", "bf16", "float32"}, default "auto"
+        "auto" is bf16 on a GPU and float32 on a CPU.
+
+    Returns
+    -------
+    Placement
+
+    Raises
+    ------
+    ParameterError
+        If device is "cuda" and there is no GPU.
+    """
     if device == "cuda" and not torch.cuda.is_available():
         built = "torch was built without CUDA" if torch.version.cuda is None else "torch finds no usable CUDA device"
         raise ParameterError(f"device is 'cuda', but there is no GPU here: {built}; set device='cpu' or 'auto'")
@@ -57,7 +78,7 @@ def place(device: str = "auto", precision: str = "auto") -> Placement:
 
 
 def place_to_predict(device: str, precision: str) -> Placement:
-    """As `place`, but a model that was trained with device='cuda' predicts where there is no GPU, too."""
+    """Return the placement for prediction: as `place`, but device="cuda" falls back to the CPU without a GPU."""
     return place("auto" if device == "cuda" else device, precision)
 
 
@@ -66,15 +87,15 @@ def _accelerator(device: str) -> Any:
         from accelerate import Accelerator, DistributedDataParallelKwargs
     except ImportError as error:
         raise MissingExtraError("accelerate", "deep", "training in several processes") from error
-    # A step may leave parameters untouched, e.g. embeddings of labels that are not in the batch.
+    # A step may leave parameters unused, e.g. embeddings of labels that are not in the batch.
     unused = DistributedDataParallelKwargs(find_unused_parameters=True)
-    # Precision is ours (`autocast`), so that one process and several compute the same.
+    # `Placement.autocast` sets the precision, so that one process and several compute the same.
     return Accelerator(cpu=device == "cpu", mixed_precision="no", kwargs_handlers=[unused])
 
 
 @contextlib.contextmanager
 def torch_threads(n_jobs: int | None) -> Iterator[None]:
-    """torch's CPU threads for the time of a piece of work; the caller's number comes back afterwards."""
+    """Set the number of torch's CPU threads inside the block and restore the caller's number after it."""
     before = torch.get_num_threads()
     torch.set_num_threads(thread_count(n_jobs))
     try:
@@ -85,7 +106,7 @@ def torch_threads(n_jobs: int | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Everything random inside follows from the seed, and the caller's random state is left as it was."""
+    """Seed torch inside the block and restore the caller's random state after it."""
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""How a network is to be trained: everything that is not the network, its loss or its data."""
+"""How a network is trained: every setting that is not part of the network, its loss or its data."""
 
 from __future__ import annotations
 
@@ -22,49 +22,48 @@ DEVICES = ("auto", "cpu", "cuda")
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TrainingPlan:
-    """The training parameters of every neural model: the one place where they are named and described.
+    """The training parameters of every neural model, described here once.
 
-    `neural.trainer.train` takes such a plan; estimators inherit its fields as parameters of their own, with defaults
-    of their own where these differ.
+    `neural.trainer.train` takes a plan. Estimators inherit its fields as parameters, some with other defaults.
 
     Parameters
     ----------
-    epochs : int
-        Passes over the training points, at most.
-    batch_size : int
+    epochs : int, default 10
+        Passes over the training points; fewer if training stops early.
+    batch_size : int, default 256
         Points per batch.
-    learning_rate : float
-        Learning rate of parameter groups that name none of their own.
-    accumulate : int
+    learning_rate : float, default 1e-3
+        Learning rate of parameter groups without one of their own.
+    accumulate : int, default 1
         Batches per step.
-    clip : float or None
-        Largest norm of all gradients together; None for any.
-    weight_decay : float
-        Weight decay of AdamW, for groups that name none.
-    epsilon : float
-        Epsilon of AdamW. From about the size of a gradient on, what rarely has one (a rare feature) moves less than
-        the rest, instead of as far.
-    warmup : float
+    clip : float or None, default None
+        Largest norm of all gradients together; None does not clip.
+    weight_decay : float, default 0.0
+        Weight decay of AdamW, for parameter groups without one of their own.
+    epsilon : float, default 1e-8
+        Epsilon of AdamW. When it is about the size of a gradient or larger, weights that rarely have a gradient (those
+        of rare features) move less than others, instead of as far.
+    warmup : float, default 0.0
         Share of all steps in which the learning rate rises from 0.
-    schedule : {"constant", "linear", "cosine"}
-        How the learning rate goes on; the latter two fall to 0.
-    metric : str or None
+    schedule : {"constant", "linear", "cosine"}, default "constant"
+        Learning rate after the warm-up; "linear" and "cosine" fall to 0.
+    metric : str or None, default None
         Metric to watch on held-out points, by any name of `longtail.metrics`; the weights of the best epoch are kept.
-        None watches nothing.
-    patience : int
-        Training ends after this many epochs without a better `metric`.
-    average_from : float or None
+        None keeps the last epoch.
+    patience : int, default 3
+        Training stops after this many epochs without a better `metric`.
+    average_from : float or None, default None
         Share of the epochs after which weights are averaged, one sample per epoch (stochastic weight averaging,
-        Izmailov et al. 2018); the average is what is validated and kept. None for no average.
-    precision : {"auto", "bf16", "float32"}
+        Izmailov et al. 2018); the average is validated and kept. None does not average.
+    precision : {"auto", "bf16", "float32"}, default "auto"
         bf16 is for matrix products only, weights and losses stay float32; "auto" is bf16 on a GPU.
-    device : {"auto", "cpu", "cuda"}
-        "auto" is a GPU where there is one.
-    n_jobs : int
+    device : {"auto", "cpu", "cuda"}, default "auto"
+        "auto" is a GPU if there is one.
+    n_jobs : int, default -1
         CPU threads, -1 for all cores.
-    checkpoint_seconds : float
-        Least time between two checkpoints, where the run keeps any.
-    random_state : int
+    checkpoint_seconds : float, default 60.0
+        Least time between two checkpoints, if the run keeps checkpoints.
+    random_state : int, default 0
         Seed of everything random.
     """
 
@@ -88,7 +87,7 @@ class TrainingPlan:
 
 
 def check_plan(plan: TrainingPlan) -> None:
-    """Raise ParameterError for values that cannot be used."""
+    """Raise ParameterError for a value that cannot be used."""
     for name in ("epochs", "batch_size", "accumulate", "patience"):
         check_whole(name, getattr(plan, name), 1)
     check_seed("random_state", plan.random_state)
@@ -106,7 +105,7 @@ def check_plan(plan: TrainingPlan) -> None:
 
 
 def learning_rate_factor(plan: TrainingPlan, step: int, n_steps: int) -> float:
-    """Return what the learning rates are multiplied with in step 0, 1, ... of n_steps."""
+    """Return the factor of the learning rates in step 0, 1, ... of n_steps."""
     rising = plan.warmup * n_steps
     if step < rising:
         return (step + 1) / (rising + 1)

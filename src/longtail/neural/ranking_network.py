@@ -1,4 +1,4 @@
-"""The network of RankNet and its population-aware loss; used, but not at prediction time, by `compose.ranknet`."""
+"""The network of RankNet and its population-aware loss; `compose.ranknet` uses it for training only."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from longtail.core.run import Run
 from longtail.neural.batches import ShuffledRows
+from longtail.neural.placement import seeded
 from longtail.neural.plan import TrainingPlan
 from longtail.neural.trainer import train
 
@@ -22,11 +23,20 @@ Arrays = dict[str, NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class RankedLists:
-    """What is learned from: for n points m candidates each.
+    """Training data: n points with m candidate labels each.
 
-    `labels` (n, m), numbered from 0 among those that occur, -1 pads; `log_odds` (n, m); `hits` (n, m), which candidates
-    are right. `lift`: what is added to the log-probability of each label when labels are ranked. `counts`: training
-    points of each label.
+    Parameters
+    ----------
+    labels : int array of shape (n, m)
+        Candidates, numbered from 0 among the labels that occur; -1 pads.
+    log_odds : array of shape (n, m)
+        Log-odds of the candidates.
+    hits : bool array of shape (n, m)
+        Whether a candidate is a label of the point.
+    lift : array of shape (labels,)
+        Added to the log-probability of each label for ranking.
+    counts : array of shape (labels,)
+        Training points per label.
     """
 
     labels: NDArray[np.int32]
@@ -38,9 +48,27 @@ class RankedLists:
 
 @dataclass(frozen=True)
 class RankingSettings:
-    """`blocks` with `units` hidden units each; `balance` and `margin` are lambda and c of the loss; `negatives`: wrong
-    candidates of a point that each step looks at; `anchor`: weight of the cross-entropy of the candidates; `dropout`:
-    of the probabilities that hidden units see; `shrink`: weight of the square of what the blocks add to log-odds."""
+    """Settings of the network and its loss.
+
+    Parameters
+    ----------
+    blocks : int
+        Residual blocks.
+    units : int
+        Hidden units per block.
+    balance : float
+        lambda of the loss.
+    margin : float
+        c of the loss.
+    negatives : int
+        Wrong candidates per point in each step.
+    anchor : float
+        Weight of the cross-entropy of the candidates.
+    dropout : float
+        Dropout of the probabilities that the hidden units take as input.
+    shrink : float
+        Weight of the square of what the blocks add to log-odds.
+    """
 
     blocks: int
     units: int
@@ -53,7 +81,7 @@ class RankingSettings:
 
 
 class RankingNetwork(nn.Module):
-    """The blocks of `compose.residual.ResidualBlocks` with gradients; they start as the identity."""
+    """The blocks of `compose.residual.ResidualBlocks` with gradients, initially the identity."""
 
     def __init__(self, lists: RankedLists, settings: RankingSettings) -> None:
         super().__init__()
@@ -63,7 +91,7 @@ class RankingNetwork(nn.Module):
         self.outward = nn.ParameterList([nn.Parameter(torch.zeros(n_labels, units)) for _ in range(blocks)])
         self.bias = nn.ParameterList([nn.Parameter(torch.zeros(n_labels, 1)) for _ in range(blocks)])
         self.hidden_bias = nn.ParameterList([nn.Parameter(torch.zeros(units)) for _ in range(blocks)])
-        # Not buffers: data are no part of what is learned, and stay on the CPU.
+        # Not buffers: the data is not part of the weights and stays on the CPU.
         self.present = torch.from_numpy(lists.labels >= 0)
         self.labels = torch.from_numpy(np.maximum(lists.labels, 0).astype(np.int64))
         self.log_odds = torch.from_numpy(np.where(lists.labels >= 0, lists.log_odds, 0).astype(np.float32))
@@ -76,7 +104,7 @@ class RankingNetwork(nn.Module):
         return [{"params": rows, "sparse": True}, {"params": list(self.hidden_bias)}]
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """What the blocks add to the log-odds of the candidates of these points: (n, m)."""
+        """Return what the blocks add to the log-odds of the candidates of these points, (n, m)."""
         labels, begin, present = self.labels[rows], self.log_odds[rows], self.present[rows]
         z = begin
         for inward, hidden_bias, outward, bias in zip(
@@ -90,19 +118,20 @@ class RankingNetwork(nn.Module):
         return z - begin
 
     def training_step(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return the mean loss over these points."""
         labels, present, hits, settings = self.labels[rows], self.present[rows], self.hits[rows], self.settings
         added = self(rows)
         z = self.log_odds[rows] + added
         scores = functional.logsigmoid(z) + self.lift[labels]
         wrong = self._some_of(present & ~hits)
         loss = population_loss(scores, self.counts[labels], hits, wrong, settings.balance, settings.margin)
-        # The hinges ask for order only; the cross-entropy keeps log-odds what they are, so that an exponent still fits.
-        surprise = functional.binary_cross_entropy_with_logits(z, hits.float(), reduction="none")
-        kept: torch.Tensor = ((settings.anchor * surprise + settings.shrink * added.square()) * present).sum()
-        return loss + kept / rows.shape[0]
+        # The hinges only concern the order; the cross-entropy keeps z log-odds, so that an exponent still fits.
+        cross_entropy = functional.binary_cross_entropy_with_logits(z, hits.float(), reduction="none")
+        anchored: torch.Tensor = ((settings.anchor * cross_entropy + settings.shrink * added.square()) * present).sum()
+        return loss + anchored / rows.shape[0]
 
     def _some_of(self, wrong: torch.Tensor) -> torch.Tensor:
-        """At most `negatives` of each row's marks, at random."""
+        """Keep at most `negatives` true entries per row, chosen at random."""
         if self.settings.negatives >= wrong.shape[1]:
             return wrong
         chance = torch.rand(wrong.shape).masked_fill(~wrong, -1.0)
@@ -110,7 +139,7 @@ class RankingNetwork(nn.Module):
         return wrong & (chance >= least)
 
     def to_arrays(self) -> Arrays:
-        """The weights as `compose.residual.ResidualBlocks` wants them."""
+        """Return the weights in the form that `compose.residual.ResidualBlocks` takes."""
 
         def stacked(parameters: nn.ParameterList) -> NDArray[np.float32]:
             return np.stack([parameter.detach().cpu().numpy() for parameter in parameters])
@@ -126,11 +155,11 @@ class RankingNetwork(nn.Module):
 def population_loss(
     scores: torch.Tensor, counts: torch.Tensor, hits: torch.Tensor, wrong: torch.Tensor, balance: float, margin: float
 ) -> torch.Tensor:
-    """The population-aware loss ("Improving tail label prediction", section 3.2), the mean over points of
+    """Return the population-aware loss ("Improving tail label prediction", section 3.2), the mean over points of
 
         sum_{i, j right} [ (n_i - n_j) / (n_i + n_j) (F_i - F_j) ]+  +  balance sum_{i right, k wrong} [F_k - F_i + c]+
 
-    The first term asks the rarer of two right labels to stand higher, the second right ones to stand above wrong ones.
+    The first term ranks the rarer of two right labels higher, the second ranks right labels above wrong ones.
     """
     ahead = scores[:, :, None] - scores[:, None, :]  # (n, i, j): F_i - F_j
     n_i, n_j = counts[:, :, None], counts[:, None, :]
@@ -148,9 +177,27 @@ def train_ranking_network(
     validate: Callable[[Arrays], dict[str, float]],
     run: Run,
 ) -> Arrays:
-    """Train the blocks; gives the weights of the best epoch. validate: metrics of weights, as arrays."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(plan.random_state)
+    """Train the blocks of RankNet.
+
+    Parameters
+    ----------
+    lists : RankedLists
+        Training data.
+    settings : RankingSettings
+        Settings of the network and its loss.
+    plan : TrainingPlan
+        Training parameters.
+    validate : callable
+        Takes weights as arrays and returns metrics by name.
+    run : Run
+        Progress and checkpoint.
+
+    Returns
+    -------
+    dict of str to array
+        Weights of the best epoch.
+    """
+    with seeded(plan.random_state):
         network = RankingNetwork(lists, settings)
     batches = ShuffledRows(lists.labels.shape[0], plan.batch_size, plan.random_state)
     train(network, batches, plan, validate=lambda _: validate(network.to_arrays()), run=run)

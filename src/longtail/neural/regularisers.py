@@ -1,7 +1,7 @@
-"""What keeps label vectors from overfitting: GLaS, spread-out and gravity (Guo et al. 2019, section 3).
+"""Regularisers of label vectors: GLaS, spread-out and gravity (Guo et al. 2019, section 3).
 
-Each works on the labels y_1..y_B that were drawn for a batch, one a point, so that frequent labels count more often.
-They are kept once each, with the number of times they were drawn: the same sum, over fewer pairs.
+Each takes the labels y_1..y_B drawn for a batch, one per point, so that frequent labels count more often. Each distinct
+label is stored once, with the number of times it was drawn: the same sum, over fewer pairs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REGULARISERS = ("glas", "spread-out", "gravity")
 class CoOccurrence:
     """U = (A Z^-1 + Z^-1 A) / 2, the mean of the two conditional frequencies of a pair of labels (eq. 3).
 
-    A = Y'Y counts the points that carry both labels, Z is its diagonal. Kept sparse: only pairs that occur.
+    A = Y'Y counts the points that have both labels, Z is its diagonal. Sparse: only pairs that occur are stored.
     """
 
     def __init__(self, Y: sparse.csr_matrix, device: torch.device | str) -> None:
@@ -31,7 +31,7 @@ class CoOccurrence:
         self.place = torch.full((self.n_labels,), -1, dtype=torch.int64, device=device)
 
     def among(self, labels: Tensor) -> Tensor:
-        """The dense submatrix of U for distinct labels, (b, b)."""
+        """Return the dense submatrix of U for distinct labels, (b, b)."""
         b = labels.shape[0]
         self.place[labels] = torch.arange(b, device=labels.device)
         rows = self.matrix.rows(labels)
@@ -44,18 +44,18 @@ class CoOccurrence:
 
 
 def glas(vectors: Tensor, times: Tensor, target: Tensor) -> Tensor:
-    """1/B^2 |V'V - U|_F^2 (eq. 3). vectors: (b, d) of distinct labels, times: (b,) how often each was drawn."""
+    """Return 1/B^2 |V'V - U|_F^2 (eq. 3); `vectors` (b, d) of distinct labels, `times` (b,) each was drawn."""
     return _mean_over_pairs((vectors @ vectors.T).float() - target, times, times)
 
 
 def spread_out(vectors: Tensor, times: Tensor) -> Tensor:
-    """1/B^2 sum over pairs of different labels of (v_y . v_y')^2 (eq. 2, without its constant diagonal)."""
+    """Return 1/B^2 sum over pairs of different labels of (v_y . v_y')^2 (eq. 2, without its constant diagonal)."""
     products = (vectors @ vectors.T).float()
     return _mean_over_pairs(products - torch.diag(torch.diagonal(products)), times, times)
 
 
 def gravity(vectors: Tensor, times: Tensor, points: Tensor) -> Tensor:
-    """1/B^2 sum over the batch's points and labels of (phi(x) . v_y)^2 (Krichene et al. 2018)."""
+    """Return 1/B^2 sum over the batch's points and labels of (phi(x) . v_y)^2 (Krichene et al. 2018)."""
     return _mean_over_pairs((points @ vectors.T).float(), torch.ones_like(points[:, 0], dtype=torch.float32), times)
 
 

@@ -1,4 +1,4 @@
-"""The shape of a network: it is not saved with the weights, the model's parameters tell it again when they are read."""
+"""The shape of a network, which is not saved with the weights: the parameters of the model must still describe it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from longtail.errors import ParameterError
 
 
 def check_shape(network: nn.Module, like: Callable[[], nn.Module], parameters: Sequence[str]) -> None:
-    """Refuse to save a network that the model's parameters, of which `like` makes another, no longer describe."""
+    """Raise ParameterError if a network differs in shape from the one that `like` makes from the model's parameters."""
     with torch.device("meta"):  # shapes only
         wanted = like().state_dict()
     if {name: w.shape for name, w in wanted.items()} != {name: w.shape for name, w in network.state_dict().items()}:
         raise ParameterError(
-            f"{' or '.join(parameters)} was changed after fit, and the network is not of that kind; "
-            "set it back, or fit again, before the model is saved"
+            f"{' or '.join(parameters)} was changed after fit and does not match the network; "
+            "set it back or fit again before saving the model"
         )

@@ -1,4 +1,4 @@
-"""The one training loop of every neural model: steps, checkpoints, early stopping, averages, and bad days."""
+"""The training loop of every neural model: steps, checkpoints, early stopping, weight averages, errors."""
 
 from __future__ import annotations
 
@@ -25,13 +25,22 @@ logger = logging.getLogger(__name__)
 
 Validate = Callable[[nn.Module], dict[str, float]]
 
-_LOOK_SECONDS = 1.0  # how often the loss is fetched from the device: for the display, and to see whether it is finite
+_CHECK_SECONDS = 1.0  # how often the loss is fetched from the device, to show it and to check that it is finite
 
 
 @dataclass
 class History:
-    """What a training did. `epochs`: for each epoch its mean loss, seconds and metrics. `best_epoch`: the one whose
-    weights were kept (the last one without a metric). `parts`: into how many parts batches had to be cut for memory."""
+    """Record of a training.
+
+    Attributes
+    ----------
+    epochs : list of dict
+        Per epoch its number ("epoch"), mean loss ("loss"), "seconds" and metrics by name.
+    best_epoch : int or None
+        Epoch whose weights were kept; without a metric the last one.
+    parts : int
+        Number of parts that batches were split into to fit into memory.
+    """
 
     epochs: list[dict[str, float]] = field(default_factory=list)
     best_epoch: int | None = None
@@ -47,24 +56,47 @@ def train(
     run: Run | None = None,
     part: str = "training",
 ) -> History:
-    """Train a module in place; afterwards it holds the weights of the best epoch, or their average, in eval mode.
+    """Train a module in place; afterwards it is in eval mode with the weights of the best epoch, or their average.
 
-    module: `training_step(batch)` gives the mean loss over the batch's points, `parameter_groups(plan)`, if it exists,
-    the groups that `Optimisers` describes; `begin_step(share)`, if it exists, is told how much of the training is done.
-    validate: metrics of the module (in eval mode, without gradients) after each epoch. run: progress, and a checkpoint
-    that the caller has opened; with one, a training that was killed goes on from the last checkpoint and ends as it
-    would have. part: the name of what this training keeps there, for a model that is trained in several.
+    Parameters
+    ----------
+    module : nn.Module
+        Its `training_step(batch)` returns the mean loss over the batch's points. Optional methods are
+        `parameter_groups(plan)`, see `Optimisers`, and `begin_step(share)`, which is called before each step with the
+        share of the training that is done.
+    batches : Batches
+        Batches of each epoch.
+    plan : TrainingPlan
+        Training parameters.
+    validate : callable or None, default None
+        Takes the module, in eval mode and without gradients, after each epoch and returns metrics by name.
+    run : Run or None, default None
+        Progress, and a checkpoint that the caller has opened. With a checkpoint, a killed training resumes from the
+        last one and ends as if it had not been killed.
+    part : str, default "training"
+        Name of this training in the checkpoint, for a model with several trainings.
+
+    Returns
+    -------
+    History
+
+    Raises
+    ------
+    ParameterError
+        If the plan has a value that cannot be used, or a metric that `validate` does not return.
+    TrainingError
+        If a loss, gradient or weight is not finite, or a single point does not fit into memory.
     """
     check_plan(plan)
     if plan.metric is not None and validate is None:
-        raise ParameterError(f"the metric {plan.metric!r} is to be watched, but there is nothing to validate on")
-    placement = place(plan.device, plan.precision)  # first: with several GPUs it says which one is this process's
+        raise ParameterError(f"metric is {plan.metric!r}, but there is nothing to validate on; set metric=None")
+    placement = place(plan.device, plan.precision)  # first, because with several GPUs it assigns one to this process
     with seeded(plan.random_state), torch_threads(plan.n_jobs):
         return _Training(module, batches, plan, placement, validate, run or Run(), part).go()
 
 
 class _Step(nn.Module):
-    """A training step as a forward pass: what several processes must call, so that their gradients meet."""
+    """A training step as a forward pass, which several processes must call so that their gradients are averaged."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -76,6 +108,8 @@ class _Step(nn.Module):
 
 
 class _Training:
+    """One training: its state and the loop."""
+
     def __init__(
         self,
         module: nn.Module,
@@ -86,14 +120,14 @@ class _Training:
         run: Run,
         part: str,
     ) -> None:
-        self.part = part  # the one part of the checkpoint, replaced each time
+        self.part = part  # the part of the checkpoint that this training replaces each time
         self.module, self.batches, self.plan, self.validate, self.run = module, batches, plan, validate, run
         self.placement, self.device = placement, placement.device
         module.to(self.device)
         self.training_step = placement.wrapped(_Step(module))
         self.begin_step = getattr(module, "begin_step", None)
         self.optimisers = Optimisers(module, plan)
-        self.steps_an_epoch = -(-len(batches) // plan.accumulate)
+        self.steps_per_epoch = -(-len(batches) // plan.accumulate)
         self.history = History()
         self.epoch, self.step_of_epoch = 0, 0
         self.average: snapshot.Tensors = {}
@@ -105,14 +139,15 @@ class _Training:
     # --- the loop ----------------------------------------------------------------------------------------------------
 
     def go(self) -> History:
+        """Train to the end, from the checkpoint if there is one."""
         self._resume()
-        self.last_checkpoint = self.last_look = time.monotonic()
-        with reported(self.run.progress, "train", self.plan.epochs * self.steps_an_epoch) as advance:
-            advance(self.epoch * self.steps_an_epoch + self.step_of_epoch)
+        self.last_checkpoint = self.last_check = time.monotonic()
+        with reported(self.run.progress, "train", self.plan.epochs * self.steps_per_epoch) as advance:
+            advance(self.epoch * self.steps_per_epoch + self.step_of_epoch)
             while self.epoch < self.plan.epochs and not self._out_of_patience():
                 self._train_epoch()
                 self._end_epoch()
-        self._keep_the_best()
+        self._keep_best()
         return self.history
 
     def _train_epoch(self) -> None:
@@ -126,15 +161,15 @@ class _Training:
             self._take_step(group)
             self.step_of_epoch += 1
             self.run.progress.advance()
-            if time.monotonic() - self.last_look >= _LOOK_SECONDS:
-                self._look()
+            if time.monotonic() - self.last_check >= _CHECK_SECONDS:
+                self._check_loss()
             if time.monotonic() - self.last_checkpoint >= self.plan.checkpoint_seconds:
                 self._checkpoint()
 
     def _take_step(self, group: list[Any]) -> None:
-        number = self.epoch * self.steps_an_epoch + self.step_of_epoch
-        n_steps = self.plan.epochs * self.steps_an_epoch
-        if self.begin_step is not None:  # not a matter of `training_step`, of which a step may need many
+        number = self.epoch * self.steps_per_epoch + self.step_of_epoch
+        n_steps = self.plan.epochs * self.steps_per_epoch
+        if self.begin_step is not None:  # not in `training_step`, which one step may call many times
             self.begin_step(number / n_steps)
         while True:
             try:
@@ -144,16 +179,16 @@ class _Training:
                 if not is_out_of_memory(error):
                     raise
                 shortage = first_line(error)
-            self._halve(group, shortage)  # outside of the handler, whose traceback keeps the step's tensors alive
+            self._split_further(group, shortage)  # outside the handler, whose traceback keeps the step's tensors alive
         finite = torch.isfinite(loss)
         if self.plan.clip is not None:
-            finite &= torch.isfinite(self.optimisers.gradients_clipped(self.plan.clip))
+            finite &= torch.isfinite(self.optimisers.clip_gradients(self.plan.clip))
         self.broken_at = torch.where(finite | (self.broken_at >= 0), self.broken_at, number)
         self.loss_sum += loss
         self.optimisers.step(learning_rate_factor(self.plan, number, n_steps))
 
     def _gradients(self, group: list[Any]) -> torch.Tensor:
-        """The gradients of a step, batch by batch and part by part; gives the mean loss (of this process)."""
+        """Add up the gradients of a step, batch by batch and part by part; return the mean loss of this process."""
         self.optimisers.clear_gradients()
         total = sum(n_points(batch) for batch in group)
         mean = torch.zeros((), device=self.device)
@@ -168,30 +203,31 @@ class _Training:
         return mean
 
     def _own_share(self, part: Any) -> tuple[Any, float]:
-        """What this process takes of a batch, and its points, scaled so that the mean over processes is the mean."""
+        """Return this process's share of a batch, and its weight, so that the mean over processes is the batch mean."""
         processes, rank = self.placement.processes, self.placement.rank
         if processes == 1:
             return part, n_points(part)
         shares = split(part, processes)
         if rank < len(shares):
             return shares[rank], n_points(shares[rank]) * processes
-        return shares[0], 0.0  # fewer points than processes: this one takes part without counting
+        return shares[0], 0.0  # fewer points than processes: this one computes, but with weight 0
 
-    def _halve(self, group: list[Any], shortage: str) -> None:
+    def _split_further(self, group: list[Any], shortage: str) -> None:
+        """Compute batches in twice as many parts from now on; raise TrainingError if that is not possible."""
         self.optimisers.clear_gradients()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         largest = max(n_points(batch) for batch in group)
-        if self.placement.processes > 1:  # the others do not know, and would wait for this one
+        if self.placement.processes > 1:  # the others do not know about it and would wait for this one
             raise TrainingError(f"out of memory on {self.device} ({shortage}); set a smaller batch_size")
         if self.history.parts >= largest:
             raise TrainingError(
                 f"a single point does not fit into the memory of {self.device} ({shortage}); "
-                "make the network smaller (fewer labels, narrower layers), or train where there is more memory"
+                "make the network smaller (fewer labels, narrower layers), or train on a machine with more memory"
             )
         self.history.parts *= 2
         logger.warning(
-            "out of memory on %s: batches of %d points are now computed in %d parts, which are added up; "
+            "out of memory on %s: batches of %d points are now computed in %d parts whose gradients are added up; "
             "a smaller batch_size would be faster",
             self.device, largest, self.history.parts,
         )  # fmt: skip
@@ -199,7 +235,7 @@ class _Training:
     # --- the end of an epoch -----------------------------------------------------------------------------------------
 
     def _end_epoch(self) -> None:
-        self._look()
+        self._check_loss()
         self._check_weights()
         record = {"epoch": self.epoch, "loss": float(self.loss_sum) / max(self.step_of_epoch, 1)}
         record["seconds"] = time.monotonic() - self.started
@@ -209,7 +245,7 @@ class _Training:
         if self.validate is not None:
             record |= self._validated()
         self.history.epochs.append(record)
-        self._note(record)
+        self._show(record)
         if self._is_best(record):
             self.history.best_epoch = self.epoch
             if self.plan.metric is not None:
@@ -230,7 +266,7 @@ class _Training:
                 mean.copy_(now[name])
 
     def _validated(self) -> dict[str, float]:
-        """The metrics of the module, or of the average of its weights where there is one; its own weights come back."""
+        """Return the metrics of the module, with the average of its weights if there is one; restore its weights."""
         assert self.validate is not None
         self.module.eval()
         own = _copy(self.module.state_dict()) if self.average else None
@@ -243,7 +279,7 @@ class _Training:
         if own is not None:
             self.module.load_state_dict(own)
         if self.plan.metric is not None and self.plan.metric not in metrics:
-            raise ParameterError(f"the metric {self.plan.metric!r} is not among those measured: {', '.join(metrics)}")
+            raise ParameterError(f"metric is {self.plan.metric!r}, but validation measured only {', '.join(metrics)}")
         return metrics
 
     def _is_best(self, record: dict[str, float]) -> bool:
@@ -254,33 +290,33 @@ class _Training:
         best = self.history.best_epoch
         return self.plan.metric is not None and best is not None and self.epoch - best > self.plan.patience
 
-    def _keep_the_best(self) -> None:
+    def _keep_best(self) -> None:
         kept = self.best or self.average
         if kept:
             self.module.load_state_dict(kept)
         self.optimisers.clear_gradients()
         self.module.eval()
 
-    # --- looking, and checkpoints ------------------------------------------------------------------------------------
+    # --- checks and checkpoints --------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        """Fetch the loss; an error if it, or the gradients, ceased to be finite since the last look."""
-        self.last_look = time.monotonic()
+    def _check_loss(self) -> None:
+        """Fetch and show the loss; raise TrainingError if it or a gradient was not finite since the last check."""
+        self.last_check = time.monotonic()
         broken = int(self.broken_at)
         if broken >= 0:
             raise self._not_finite("the loss or its gradient is not finite in", broken)
         if self.step_of_epoch:
             mean = float(self.loss_sum) / self.step_of_epoch
-            self._note((self.history.epochs[-1] if self.history.epochs else {}) | {"epoch": self.epoch, "loss": mean})
+            self._show((self.history.epochs[-1] if self.history.epochs else {}) | {"epoch": self.epoch, "loss": mean})
 
     def _check_weights(self) -> None:
-        """A gradient may be broken while the loss is not: before weights are kept, they are looked at themselves."""
+        """Raise TrainingError for weights that are not finite: a gradient may be broken while the loss is finite."""
         if not all(bool(torch.isfinite(weight).all()) for weight in self.module.parameters()):
-            last = self.epoch * self.steps_an_epoch + self.step_of_epoch - 1
+            last = self.epoch * self.steps_per_epoch + self.step_of_epoch - 1
             raise self._not_finite("weights are not finite after", last)
 
     def _not_finite(self, what: str, number: int) -> TrainingError:
-        epoch, step = divmod(number, self.steps_an_epoch)
+        epoch, step = divmod(number, self.steps_per_epoch)
         kept = self.run.checkpoint
         written = kept is not None and kept.get(self.part) is not None
         saved = f"; the last good checkpoint is kept in {kept.folder}" if kept and written else ""
@@ -289,7 +325,7 @@ class _Training:
             "a smaller learning_rate, a clip, or precision='float32' may help"
         )
 
-    def _note(self, record: dict[str, float]) -> None:
+    def _show(self, record: dict[str, float]) -> None:
         shown = [f"epoch {int(record['epoch']) + 1}"]
         shown += [f"{name} {value:.4g}" for name, value in record.items() if name not in ("epoch", "seconds")]
         self.run.progress.note(", ".join(shown))
@@ -297,7 +333,7 @@ class _Training:
     def _checkpoint(self) -> None:
         if self.run.checkpoint is None:
             return
-        self._look()  # nothing that is not finite may replace a good checkpoint
+        self._check_loss()  # weights that are not finite must not replace a good checkpoint
         self._check_weights()
         tensors = {
             "model": self.module.state_dict(),
@@ -334,11 +370,12 @@ class _Training:
 
 
 def _copy(tensors: dict[str, torch.Tensor]) -> snapshot.Tensors:
-    """A copy on the CPU: the best weights wait there, off the device's memory."""
+    """Copy tensors to the CPU, where the best weights take no memory of the device."""
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
 
 def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether torch or Python ran out of memory."""
     return (
         isinstance(error, (torch.OutOfMemoryError, MemoryError))
         or "not enough memory" in str(error)

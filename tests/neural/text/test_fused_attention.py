@@ -18,7 +18,7 @@ def mpnet():
         hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48, vocab_size=90,
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.5,
     )  # fmt: skip
-    return transformers.MPNetModel(config).double()  # some gradients are 0 but for rounding
+    return transformers.MPNetModel(config).double()  # some gradients are 0 up to rounding
 
 
 def states_and_gradients(model, mask):
@@ -39,7 +39,7 @@ def test_states_and_gradients_are_those_of_transformers(mpnet, padded, monkeypat
         mask[3, 2:] = 0
     fused = with_fused_attention(copy.deepcopy(mpnet))
     expected, expected_gradients = states_and_gradients(mpnet, mask)
-    monkeypatch.setattr(MPNetSelfAttention, "forward", None)  # from here on only the one kernel can answer
+    monkeypatch.setattr(MPNetSelfAttention, "forward", None)  # from here on only the fused kernel works
     found, gradients = states_and_gradients(fused, mask)
     for a, b in zip(expected, found, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
@@ -51,7 +51,7 @@ def test_states_and_gradients_are_those_of_transformers(mpnet, padded, monkeypat
 
 
 @pytest.mark.parametrize("padded", [False, True])
-def test_what_is_added_to_the_scores_lies_in_memory_as_the_one_kernel_of_a_gpu_wants_it(mpnet, padded, monkeypatch):
+def test_the_bias_is_contiguous_as_the_fused_kernel_of_a_gpu_needs_it(mpnet, padded, monkeypatch):
     biases = []
 
     def attention(q, k, v, attn_mask, dropout_p):
@@ -75,7 +75,7 @@ def test_the_weights_keep_their_names_and_other_encoders_are_left_alone(mpnet):
     assert [type(m) for m in with_fused_attention(bert).modules()] == kinds
 
 
-def test_attention_weights_can_still_be_asked_for(mpnet):
+def test_attention_weights_are_still_available(mpnet):
     tokens = torch.arange(2, 12)[None]
     mpnet.eval()
     expected = mpnet(tokens, output_attentions=True).attentions

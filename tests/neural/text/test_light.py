@@ -1,4 +1,4 @@
-"""The text models where only torch, transformers, NumPy, SciPy, scikit-learn and safetensors are installed."""
+"""The text models with only torch, transformers, NumPy, SciPy, scikit-learn and safetensors installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text models on planted data: what they learn beyond the contract, what they say about words, what they refuse."""
+"""The text models on planted data, beyond the contract: what they learn, explain and refuse."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def share_found(model: Any, k: int = 2) -> float:
     return float(np.mean([len(set(row) & set(true)) / len(true) for row, true in zip(rows, TEST.lists, strict=True)]))
 
 
-# --- how they are kept ------------------------------------------------------------------------------------------------
+# --- saving -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -126,22 +126,23 @@ def test_texts_of_labels_may_come_from_a_file(tmp_path):
     np.testing.assert_array_equal(by_file.network_.head.text_vectors, by_name.network_.head.text_vectors)
     by_file.save(tmp_path / "m")
     expected = by_name.predict(TEST.texts, k=3)
-    file.unlink()  # a saved model needs it no longer
+    file.unlink()  # a fitted model does not need it any more
     for model in (by_file, longtail.load_model(tmp_path / "m")):
         np.testing.assert_array_equal(model.predict(TEST.texts, k=3).scores, expected.scores)
 
 
-def test_labels_without_a_text_in_the_file_are_named(tmp_path, caplog):
+def test_labels_without_a_text_in_the_file_give_a_warning(tmp_path, caplog):
     ids = [f"C-{i}" for i in range(N_LABELS)]
     file = tmp_path / "labels.json"
     file.write_text(json.dumps({ids[0]: word(0)}))
     xgrank(label_text=str(file), epochs=1).fit(TRAIN.texts, TRAIN.Y, label_names=ids)
     assert [
-        f"no text for {N_LABELS - 1} of the {N_LABELS} labels, e.g. 'C-1'" in r.getMessage() for r in caplog.records
+        f"{file}: no text for {N_LABELS - 1} of the {N_LABELS} labels, e.g. 'C-1'" in r.getMessage()
+        for r in caplog.records
     ] == [True]
 
 
-def test_a_training_does_not_go_on_with_other_texts_of_labels(tmp_path):
+def test_a_training_does_not_resume_with_other_label_texts(tmp_path):
     file = tmp_path / "labels.json"
     ids = [f"C-{i}" for i in range(N_LABELS)]
     for text in ("one", "two"):
@@ -154,13 +155,13 @@ def test_a_training_does_not_go_on_with_other_texts_of_labels(tmp_path):
             xgrank(label_text=str(file), epochs=1).fit(TRAIN.texts, TRAIN.Y, label_names=ids, run=run)
 
 
-def test_one_long_text_of_a_label_does_not_widen_the_table_of_all():
+def test_one_long_label_text_does_not_widen_the_whole_table():
     table = name_table(Tokens.of([np.arange(100_000), np.arange(3)]))
     assert table.tolist() == [list(range(16)), [0, 1, 2, *[-1] * 13]]
 
 
 @pytest.mark.parametrize("make", [xgrank, aplc, attention])
-def test_validation_looks_at_the_network_of_its_epoch_and_not_at_an_8_bit_copy(make):
+def test_validation_uses_the_network_of_its_epoch_and_not_an_8_bit_copy(make):
     plain, later = (make(held_out=0.3, epochs=5, quantise=q).fit(TRAIN.texts, TRAIN.Y) for q in ("none", "int8"))
     assert [e["P@1"] for e in later.history_.epochs] == [e["P@1"] for e in plain.history_.epochs]
     assert later._quantised is None
@@ -168,7 +169,7 @@ def test_validation_looks_at_the_network_of_its_epoch_and_not_at_an_8_bit_copy(m
     assert later._quantised is not None
 
 
-def test_a_loaded_model_does_not_write_where_it_was_trained(tmp_path):
+def test_a_loaded_model_does_not_write_to_the_cache_of_its_training(tmp_path):
     model = xgrank(epochs=1, token_cache=str(tmp_path / "cache")).fit(TRAIN.texts, TRAIN.Y)
     model.save(tmp_path / "m")
     assert longtail.load_model(tmp_path / "m").token_cache is None
@@ -196,9 +197,9 @@ def test_a_file_of_label_texts_that_cannot_be_used_is_refused_before_any_work(tm
     with pytest.raises(DataError, match=r"labels\.json.*cannot be read \(No such file"):
         xgrank(label_text=str(file)).fit(TRAIN.texts, TRAIN.Y, label_names=ids)
     file.write_text('{"apple": "fruit"}')
-    with pytest.raises(DataError, match=r"labels\.json.*none of the \d+ labels of the data, e\.g\. 'C-0'"):
+    with pytest.raises(DataError, match=r"labels\.json: no text for any of the \d+ labels of the data, e\.g\. 'C-0'"):
         xgrank(label_text=str(file)).fit(TRAIN.texts, TRAIN.Y, label_names=ids)
-    with pytest.raises(ParameterError, match="fit was given no label_names to look up"):
+    with pytest.raises(ParameterError, match=r"there are no label names to look up in it; pass label_names to fit"):
         xgrank(label_text=str(file)).fit(TRAIN.texts, TRAIN.Y)
     for wrong in ("", 3, None):
         with pytest.raises(ParameterError, match=r"label_text is .* must be true, false or a file"):
@@ -231,7 +232,7 @@ def test_a_prediction_is_padded_where_too_few_labels_are_retrieved():
 
 
 @pytest.mark.parametrize("make", [xgrank, aplc, attention])
-def test_rare_labels_gain_by_a_weighting(make):
+def test_a_weighting_raises_the_scores_of_rare_labels(make):
     plain, weighted = (make(weighting=w, epochs=6).fit(TRAIN.texts, TRAIN.Y) for w in (None, "pw-cb"))
     counts = np.bincount(TRAIN.Y.indices, minlength=N_LABELS)
     rare = int(counts.argmin())
@@ -263,11 +264,11 @@ def test_validation_keeps_the_best_epoch(tmp_path):
     ],
     ids=["ensemble", "ranknet", "taug", "ensemble of aplc", "ranknet of aplc", "taug of aplc"],
 )
-def test_they_work_inside_of_wrappers(wrapped):
+def test_they_work_inside_wrappers(wrapped):
     assert share_found(wrapped().fit(TRAIN.texts, TRAIN.Y)) >= 0.95
 
 
-# --- parts that have an answer known by other means ------------------------------------------------------------------
+# --- components against independent computations ---------------------------------------------------------------------
 
 
 def test_labels_without_points_fill_clusters_up_and_then_make_their_own():
@@ -327,7 +328,7 @@ def test_the_encoder_compares_texts_of_labels_with_its_last_layer():
 
 
 def test_adaptive_clusters_give_the_loss_of_their_definition():
-    """Head with one node a tail; a tail counts only for points with a label in it."""
+    """The head has one node per tail; a tail counts only for points with a label in it."""
     torch.manual_seed(0)
     clusters = AdaptiveClusters(8, [2, 4], torch.zeros(7), torch.zeros(2))
     h = torch.randn(3, 8)
@@ -359,11 +360,11 @@ def test_eight_bit_layers_are_close_and_predictions_with_them_agree():
     assert any(isinstance(module, Int8Linear) for module in small._quantised.modules())
 
 
-# --- what they looked at ---------------------------------------------------------------------------------------------
+# --- explanations ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [xgrank, aplc, attention])
-def test_the_words_of_a_label_speak_for_it(make):
+def test_the_words_of_a_label_have_the_largest_weight(make):
     model = make().fit(TRAIN.texts, TRAIN.Y, label_names=[f"label {i}" for i in range(N_LABELS)])
     right = 0
     for label in range(N_LABELS):
@@ -379,7 +380,7 @@ def test_the_words_of_a_label_speak_for_it(make):
     assert right >= N_LABELS - 1
 
 
-def test_explain_refuses_labels_that_there_are_not():
+def test_explain_refuses_labels_that_do_not_exist():
     model = attention(epochs=1).fit(TRAIN.texts, TRAIN.Y)
     for label, message in ((N_LABELS, "has 6 labels"), (-1, "label"), ("x", "no label names")):
         with pytest.raises(ParameterError, match=message):
@@ -429,25 +430,25 @@ def test_encoders_that_cannot_be_used_are_refused(tmp_path):
     refused(broken, ModelError, "cannot be loaded")
     without = copy("without")
     (without / "tokenizer.json").write_text("{}")
-    refused(without, ModelError, "no tokenizer that can be read")
+    refused(without, ModelError, "the tokenizer cannot be read")
     foreign = copy("foreign")
     write_tokenizer(foreign, [f"x{i}" for i in range(99)])
-    refused(foreign, ParameterError, "do not belong together")
+    refused(foreign, ParameterError, r"the tokenizer of .* tokens, but the encoder has vectors for \d+; use the tok")
     refused(good, ParameterError, "set length=64", length=65)
     untold = copy("untold")
     for file in untold.glob("tokenizer*"):
         file.unlink()
-    refused(untold, ModelError, r"there is no tokenizer; its files")
+    refused(untold, ModelError, r"no tokenizer; its files")
 
 
-def test_networks_that_are_no_encoders_of_texts_are_refused(tmp_path):
+def test_networks_that_are_not_text_encoders_are_refused(tmp_path):
     from transformers import T5Config, T5Model, ViTConfig, ViTModel
 
     small: dict[str, Any] = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
     T5Model(T5Config(vocab_size=100, **small)).save_pretrained(tmp_path / "t5")
     vision: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     ViTModel(ViTConfig(intermediate_size=16, image_size=8, patch_size=4, **vision)).save_pretrained(tmp_path / "vit")
-    for name, message in (("t5", "t5 cannot read a text of 32 tokens"), ("vit", "vit is no encoder of texts")):
+    for name, message in (("t5", "t5 cannot read a text of 32 tokens"), ("vit", "vit is not a text encoder")):
         write_tokenizer(tmp_path / name, [f"x{i}" for i in range(30)])
         with pytest.raises(ModelError, match=message):
             xgrank(encoder=str(tmp_path / name)).fit(TRAIN.texts, TRAIN.Y)
@@ -461,7 +462,7 @@ def test_a_text_may_be_cut_shorter_or_longer_after_training(make, tmp_path):
     for length in (4, 8, 30):
         model.set_params(length=length)
         scores[length] = model.predict([text], k=3).scores
-        words = 2 if make is xgrank else 0  # of the encoder's own
+        words = 2 if make is xgrank else 0  # the encoder's special tokens
         np.testing.assert_array_equal(
             model.predict([" ".join(text.split()[: length - words])], k=3).scores, scores[length]
         )
@@ -495,7 +496,7 @@ def test_clusters_and_labels_share_the_loss_by_steps_whatever_a_step_is_made_of(
 
 
 @pytest.mark.parametrize("make", [xgrank, attention])
-def test_a_model_of_a_gpu_predicts_and_explains_without_one(make, tmp_path):
+def test_a_model_trained_on_a_gpu_predicts_and_explains_without_one(make, tmp_path):
     model = make(epochs=1).fit(TRAIN.texts, TRAIN.Y)
     expected = model.predict(TEST.texts, k=3)
     model.set_params(device="cuda").save(tmp_path / "m")
@@ -504,31 +505,31 @@ def test_a_model_of_a_gpu_predicts_and_explains_without_one(make, tmp_path):
     assert loaded.explain(TEST.texts[0], 0).tokens
 
 
-def test_a_tokenizer_that_knows_nothing_of_the_texts_is_refused(caplog):
+def test_a_tokenizer_that_knows_no_token_of_the_texts_is_refused(caplog):
     strangers = [f"xx{i}" for i in range(len(TRAIN.texts))]
-    with pytest.raises(ModelError, match=f"knows nothing of the first {len(strangers)} texts"):
+    with pytest.raises(ModelError, match=f"knows no token of the first {len(strangers)} texts"):
         xgrank().fit(strangers, TRAIN.Y)
     mixed = [f"{text} {' '.join(['zz'] * 40)}" for text in TRAIN.texts]
     xgrank(epochs=1).fit(mixed, TRAIN.Y)
-    assert any("of another language?" in record.getMessage() for record in caplog.records)
+    assert any("for another language?" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.parametrize("length", ["a", 1.5, 0])
-def test_explain_looks_at_parameters_first(length):
+def test_explain_checks_parameters_first(length):
     model = xgrank(epochs=1).fit(TRAIN.texts, TRAIN.Y).set_params(length=length)
     with pytest.raises(ParameterError, match="length is"):
         model.explain(TEST.texts[0], 0)
 
 
 @pytest.mark.parametrize("make", [xgrank, aplc, attention])
-def test_whole_numbers_may_be_those_of_numpy(make, tmp_path):
+def test_parameters_may_be_numpy_integers(make, tmp_path):
     model = make(length=np.int64(16), epochs=np.int32(1)).fit(TRAIN.texts, TRAIN.Y)
     model.set_params(length=np.int64(8)).save(tmp_path / "m")
     expected = model.predict(TEST.texts, k=3).labels
     np.testing.assert_array_equal(longtail.load_model(tmp_path / "m").predict(TEST.texts, k=3).labels, expected)
 
 
-def test_a_path_is_a_folder_and_no_name_at_the_hub():
+def test_a_path_is_a_folder_and_not_a_name_on_the_hub():
     with pytest.raises(ModelError, match="the encoder folder some/where does not exist"):
         xgrank(encoder=Path("some/where")).fit(TRAIN.texts, TRAIN.Y)
 
@@ -552,13 +553,13 @@ def test_files_and_folders_may_be_given_as_paths(tmp_path):
 @pytest.mark.parametrize(
     ("make", "name"), [(xgrank, "encoder"), (xgrank, "label_text"), (xgrank, "token_cache"), (attention, "vectors")]
 )
-def test_the_home_of_nobody_is_refused(make, name):
+def test_the_home_of_an_unknown_user_is_refused(make, name):
     with pytest.raises(ParameterError, match=f"{name} is '~no-such-user/x', but there is no such user"):
         make(**{name: "~no-such-user/x"}).fit(TRAIN.texts, TRAIN.Y, label_names=[f"{i}" for i in range(N_LABELS)])
 
 
 @pytest.mark.parametrize("make", [xgrank, aplc, attention])
-def test_what_is_wrong_with_a_weighting_is_said_once(make, caplog):
+def test_the_warning_about_a_weighting_comes_once(make, caplog):
     trees = {"clusters_above": 4, "cluster_size": 2} if make is not aplc else {}
     loss = {"loss": "bce"} if make is xgrank else {}
     make(weighting="unbiased", epochs=1, **trees, **loss).fit(TRAIN.texts, TRAIN.Y)
@@ -598,8 +599,8 @@ def test_parameters_that_make_no_sense_are_refused(make, changes):
     [(xgrank, 15), (lambda **changes: attention(clusters_above=4, cluster_size=2, beam=2, **changes), 35)],
     ids=["xgrank", "tree"],
 )
-def test_a_training_that_was_interrupted_goes_on_to_the_same_model(make, kill_after, tmp_path):
-    """Killed after some steps, with a checkpoint at every one; a tree has one for each of its levels."""
+def test_an_interrupted_training_resumes_to_the_same_model(make, kill_after, tmp_path):
+    """Killed after some steps, with a checkpoint at every step; a tree has one checkpoint per level."""
     whole = make(epochs=3).fit(TRAIN.texts, TRAIN.Y).predict(TEST.texts, k=3)
     model = make(epochs=3, checkpoint_seconds=0.0)
     steps = []
@@ -629,12 +630,12 @@ def test_a_training_that_was_interrupted_goes_on_to_the_same_model(make, kill_af
         (lambda: attention(epochs=1, clusters_above=4, cluster_size=2, beam=2), "beam"),
     ],
 )
-def test_how_many_clusters_are_looked_into_may_be_set_after_training(make, parameter):
+def test_the_number_of_retrieved_clusters_may_be_changed_after_fit(make, parameter):
     model = make().fit(TRAIN.texts, TRAIN.Y)
     answers = {
         width: (model.set_params(**{parameter: width}).predict(TRAIN.texts, k=6).labels >= 0) for width in (1, 9)
     }
-    assert answers[1].sum() < answers[9].sum() == answers[9].size  # one cluster has fewer labels than were asked for
+    assert answers[1].sum() < answers[9].sum() == answers[9].size  # one cluster has fewer labels than k
 
 
 def test_an_encoder_in_the_home_folder_is_found(monkeypatch):

@@ -28,7 +28,7 @@ def test_padding_keeps_the_tokens_and_says_where_they_are():
     padded, mask = TOKENS.padded(np.array([2, 0, 1]), pad=9)
     assert padded.shape == (3, 16)
     assert padded[1].tolist() == [5, 6, 7] + [9] * 13
-    assert mask.sum(1).tolist() == [1, 3, 1], "a text without tokens keeps one place, so that a softmax has something"
+    assert mask.sum(1).tolist() == [1, 3, 1], "a text without tokens keeps one place, so that no softmax is empty"
     assert TOKENS.padded(np.array([3]), pad=0)[0].shape == (1, 48)
 
 
@@ -47,7 +47,7 @@ def test_every_text_is_in_one_batch_of_an_epoch_with_others_of_its_length():
         assert batch["tokens"].sum(1).tolist() == lengths.tolist()
     assert any((a["points"] != b["points"]).any() for a, b in zip(first[:5], second[:5], strict=True))
     padded = sum(batch["tokens"].numel() for batch in first) / tokens.lengths[rows].sum()
-    assert padded < 1.25, "shuffled without regard to length it would be about 1.9"
+    assert padded < 1.25, "without buckets it would be about 1.9"
 
 
 def test_texts_are_predicted_longest_first_and_all_of_them():
@@ -76,7 +76,7 @@ def test_the_cache_gives_the_same_tokens_without_tokenising_again(tmp_path, monk
     assert len(calls) == n_calls
     tokenised(["a b", "b", "ccc", "dddd e", "f"], encode, cache=str(tmp_path / "c"), tokeniser="t")
     tokenised(texts, encode, cache=str(tmp_path / "c"), tokeniser="another")
-    assert len(calls) == n_calls + 4, "other texts, or another tokeniser: from the start"
+    assert len(calls) == n_calls + 4, "other texts or another tokeniser must be tokenised again"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_the_cache_gives_the_same_tokens_without_tokenising_again(tmp_path, monk
         ("offsets.npy", b""), ("offsets.npy", b"\x93NUMPY"), ("offsets.npy", None),
     ],
 )  # fmt: skip
-def test_a_damaged_cache_is_made_anew(tmp_path, monkeypatch, file, content):
+def test_a_damaged_cache_is_written_again(tmp_path, monkeypatch, file, content):
     monkeypatch.setattr(tokens_module, "CHUNK", 3)
     texts = ["a bb", "", "ccc", "dddd e", "f"]
 
@@ -111,7 +111,7 @@ def test_what_killed_processes_left_in_the_cache_goes_after_a_day(tmp_path, monk
     kills = [(["a"], 25 * 3600), (["b"], 60)]
     for texts, age in kills:
         with monkeypatch.context() as killed:
-            killed.setattr("pathlib.Path.unlink", lambda file: None)  # whoever is killed removes nothing
+            killed.setattr("pathlib.Path.unlink", lambda file: None)  # a killed process removes nothing
             with pytest.raises(KeyboardInterrupt):
                 tokenised(texts, _interrupted, cache=tmp_path, tokeniser="t")
         (left,) = (file for file in tmp_path.iterdir() if file.stat().st_mtime > time.time() - 10)
@@ -119,17 +119,17 @@ def test_what_killed_processes_left_in_the_cache_goes_after_a_day(tmp_path, monk
     tokenised(["c"], lambda some: [[1]], cache=tmp_path, tokeniser="t")
     names = sorted(file.suffix for file in tmp_path.iterdir())
     assert names == [".i4", ".npy", ".unfinished"]
-    assert left.exists()  # the younger one: it may be somebody's who is at work
+    assert left.exists()  # the younger one: its process may still be running
 
 
 def _interrupted(texts: list[str]) -> list[list[int]]:
     raise KeyboardInterrupt
 
 
-def test_a_cache_that_cannot_be_written_and_a_text_that_is_none_are_said(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_and_a_text_that_is_not_a_string_are_errors(tmp_path, monkeypatch):
     monkeypatch.setattr(tokens_module, "CHUNK", 1)
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="tokens cannot be kept"):
+    with pytest.raises(OutputError, match=r"tokens cannot be written there .*; choose another token_cache"):
         tokenised(["a"], lambda texts: [[1]], cache=str(tmp_path / "file"), tokeniser="t")
     with pytest.raises(DataError, match="text 1 is int"):
         tokenised(["a", 5], lambda texts: [[1]] * len(texts), cache=None, tokeniser="t")
@@ -190,8 +190,8 @@ def test_word_vectors_are_read_from_every_format(tmp_path, kind):
     ("content", "message"),
     [
         ("a 1 2\nb 3\n", ":2: 1 numbers"),
-        ("a 1 2\nb x y\n", ":2: .*not a word and its numbers"),
-        ("q 1 2\n", "for none of the 2 words"),
+        ("a 1 2\nb x y\n", ":2: .*not a word followed by numbers"),
+        ("q 1 2\n", "no vector for any of the 2 words"),
     ],
 )
 def test_word_vectors_that_cannot_be_used_are_refused(tmp_path, content, message):
@@ -201,17 +201,17 @@ def test_word_vectors_that_cannot_be_used_are_refused(tmp_path, content, message
     with pytest.raises(ModelError, match="does not exist"):
         word_vectors(str(tmp_path / "none"), ["a"], np.random.default_rng(0))
     (tmp_path / "v.npz").write_text("x")
-    with pytest.raises(ModelError, match="words and vectors"):
+    with pytest.raises(ModelError, match=r"not an \.npz file with the arrays words and vectors"):
         word_vectors(str(tmp_path / "v.npz"), ["a"], np.random.default_rng(0))
 
 
 def test_word_vectors_that_are_broken_are_refused(tmp_path):
     (tmp_path / "v.txt").write_text("a 1 2\nb 1 nan\n")
-    with pytest.raises(ModelError, match="the vector of 'b' holds numbers that are not finite"):
+    with pytest.raises(ModelError, match="the vector of 'b' has numbers that are not finite"):
         word_vectors(str(tmp_path / "v.txt"), ["a", "b"], np.random.default_rng(0))
     (tmp_path / "v.gz").write_bytes(gzip.compress(b"a 1 2\n" * 1000)[:-20])
-    with pytest.raises(ModelError, match="is the file whole"):
+    with pytest.raises(ModelError, match="is it complete"):
         word_vectors(str(tmp_path / "v.gz"), ["b"], np.random.default_rng(0))
     (tmp_path / "w.gz").write_bytes(b"no archive")
-    with pytest.raises(ModelError, match="is the file whole"):
+    with pytest.raises(ModelError, match="is it complete"):
         word_vectors(str(tmp_path / "w.gz"), ["b"], np.random.default_rng(0))

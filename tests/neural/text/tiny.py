@@ -1,4 +1,4 @@
-"""Tiny random encoders and word vectors, written to a folder as the real ones are: nothing is downloaded."""
+"""Tiny random encoders, written to a folder like real ones, so that nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLANTED_WORDS = [word(j) for j in range(N_FEATURES)]
 
 
 def write_encoder(folder: Path, words: Sequence[str] = PLANTED_WORDS, *, hidden: int = 16, layers: int = 1) -> str:
-    """A BERT with random weights and a WordPiece tokenizer that knows these words."""
+    """Write a BERT with random weights and a WordPiece tokenizer that knows these words."""
     with seeded(0):
         config = BertConfig(
             vocab_size=len(SPECIAL) + len(words), hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=2,
@@ -45,7 +45,7 @@ def write_tokenizer(folder: Path, words: Sequence[str]) -> None:
 
 @functools.cache
 def planted_encoder() -> str:
-    """For the words of the planted data of the contract suite; the folder lives as long as the process."""
+    """Return an encoder for the words of the contract suite's planted data; its folder lives as long as the process."""
     _FOLDERS.append(tempfile.TemporaryDirectory())
     return write_encoder(Path(_FOLDERS[-1].name) / "encoder")
 

@@ -1,1 +1,1 @@
-"""Models that read texts: tokens, encoders, and the estimators AttentionXML, APLCXLNet and XGRank."""
+"""Text models: tokens, encoders, and the estimators AttentionXML, APLCXLNet and XGRank."""

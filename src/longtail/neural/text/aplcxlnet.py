@@ -27,34 +27,49 @@ from longtail.neural.text.network import ScoringNetwork, TextNetwork
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class APLCXLNet(EncoderModel):
-    """A pretrained encoder below label clusters of falling width (Ye et al., ICML 2020), with weighted losses.
+    """A pretrained encoder with label clusters of decreasing width (Ye et al., ICML 2020), with weighted losses.
 
-    Labels are sorted by frequency and cut: the frequent ones are scored directly, each tail behind a node that says
-    whether any of its labels is wanted, by a layer half as wide as the one before.
+    Labels are sorted by frequency and split: the frequent ones are scored directly. Each tail has a node, the
+    probability that a point has any of its labels, and a layer half as wide as the one before.
 
     Parameters
     ----------
     encoder : path or str, default "sentence-transformers/all-mpnet-base-v2"
-        A folder or a hub name of any Hugging Face encoder; XLNet is what the method was published with.
+        Folder or hub name of any Hugging Face encoder; the paper uses XLNet.
     length : int, default 512
-        Tokens per text that are read.
+        Tokens per text; longer texts are cut. May be changed after fit.
     width : int, default 768
         Width of the hidden layer.
     cuts : tuple of float, default (0.5,)
-        Where the labels are cut, as shares of their number; (0.5,) is one tail.
+        Where the sorted labels are split, as shares of their number; (0.5,) gives one tail.
     dropout : float, default 0.1
         Dropout of the hidden layer.
     weighting : None, str or object, default None
-        None, "pw", "pw-cb", "unbiased" or an object of `longtail.objectives`; the nodes of tails are weighted by the
-        points that they have (Qaraei et al. 2021, section 5).
-    learning_rate, hidden_learning_rate, head_learning_rate : float, default 5e-5, 1e-4 and 2e-3
-        Learning rates of the encoder, the hidden layer and the clusters.
+        None, "pw", "pw-cb", "unbiased" or an object of `longtail.objectives`; the nodes of tails are weighted by their
+        number of points (Qaraei et al. 2021, section 5).
+    learning_rate : float, default 5e-5
+        Learning rate of the encoder.
+    hidden_learning_rate : float, default 1e-4
+        Learning rate of the hidden layer.
+    head_learning_rate : float, default 2e-3
+        Learning rate of the clusters.
     pooling, layers, token_cache, quantise, compile
-        As in `XGRank`.
-    held_out, metric, patience
-        Share of the points to hold out, and when to stop by them.
-    epochs, batch_size, warmup, clip, ...
+        As in `XGRank`, with `layers=1` by default.
+    held_out : float, default 0.0
+        Share of the points held out for early stopping; 0 trains on all points for all epochs.
+    metric : str or None, default "P@1"
+        Metric on the held-out points, by any name of `longtail.metrics`.
+    epochs, batch_size, warmup, clip, patience, ...
         See `longtail.neural.plan.TrainingPlan`.
+
+    Attributes
+    ----------
+    network_ : AdaptiveNetwork
+        The trained network.
+    tokeniser_ : EncoderTokeniser
+        The tokenizer of the encoder.
+    history_ : History
+        Loss, seconds and metric per epoch.
     """
 
     loss: ClassVar[str] = "bce"  # type: ignore[misc]
@@ -76,7 +91,7 @@ class APLCXLNet(EncoderModel):
         shares = self.cuts if isinstance(self.cuts, (tuple, list)) else None
         numbers = shares is not None and all(isinstance(c, (int, float)) and not isinstance(c, bool) for c in shares)
         if not numbers or not all(a < b for a, b in pairwise([0, *self.cuts, 1])):
-            raise ParameterError(f"cuts is {self.cuts!r}, but must be rising shares between 0 and 1, e.g. (0.5,)")
+            raise ParameterError(f"cuts is {self.cuts!r}, but must be increasing shares between 0 and 1, e.g. (0.5,)")
 
     def _new_network(self, texts: TrainingTexts) -> ScoringNetwork:
         Y, device = texts.Y, texts.device
@@ -88,21 +103,21 @@ class APLCXLNet(EncoderModel):
             np.count_nonzero(np.diff(by_frequency[:, first:end].tocsr().indptr))
             for first, end in pairwise([*bounds, Y.shape[1]])
         ], np.int64)  # fmt: skip
-        network = self._made(texts.source, counts[order], nodes, Y.shape[0], torch.from_numpy(order))
+        network = self._build(texts.source, counts[order], nodes, Y.shape[0], torch.from_numpy(order))
         network.loss = losses.LOSSES[self.loss]
         network.weights = (
             LabelWeights(self.weighting, counts[order], Y.shape[0], device),
-            # Without tails there are no nodes, and nothing to weight.
+            # Without tails there are no nodes to weight.
             LabelWeights(self.weighting if nodes.size else None, nodes if nodes.size else [1], Y.shape[0], device),
         )
         return network
 
     def _bounds(self, n_labels: int) -> list[int]:
-        """The label numbers at which tails begin; tails without labels are none."""
+        """Return the label numbers at which tails begin, without empty tails."""
         found = sorted({max(round(cut * n_labels), 1) for cut in self.cuts})
         return [bound for bound in found if bound < n_labels]
 
-    def _made(
+    def _build(
         self, encoder: TextEncoder, counts: NDArray[np.int64], nodes: NDArray[np.int64], n_points: int,
         order: torch.Tensor,
     ) -> AdaptiveNetwork:  # fmt: skip
@@ -123,4 +138,4 @@ class APLCXLNet(EncoderModel):
     def _empty_network(self, encoder: TextEncoder, heads: dict[str, torch.Tensor], state: State) -> TextNetwork:
         order = from_array(state.arrays["order"])
         nodes = np.zeros(len(self._bounds(order.shape[0])), np.int64)
-        return self._made(encoder, np.zeros(order.shape[0], np.int64), nodes, 0, order)
+        return self._build(encoder, np.zeros(order.shape[0], np.int64), nodes, 0, order)

@@ -11,23 +11,21 @@ import torch.nn.functional as F
 from torch import nn
 
 from longtail.neural.device_csr import Rows
-from longtail.neural.losses import LabelWeights, Positives
+from longtail.neural.losses import LabelWeights, Loss, Positives
 from longtail.neural.plan import TrainingPlan
 from longtail.neural.text.batches import Batch
 from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.encoder_network import EncoderNetwork
-from longtail.neural.text.network import Loss
 from longtail.neural.text.steady_norm import SteadyLayerNorm
 
 Tensor = torch.Tensor
 
 
 class AdaptiveClusters(nn.Module):
-    """Log-probabilities of labels that are numbered by falling frequency and cut at `cuts`.
+    """Log-probabilities of labels that are numbered by decreasing frequency and split at `cuts`.
 
-    The labels before the first cut and one node for each tail are scored by the head; tail i = 1, 2, ... is a linear
-    layer to width / 2^i, a norm, a ReLU and a linear layer, and its labels have the probability
-    sigma(node) sigma(label).
+    The head scores the labels before the first cut and one node per tail. Tail i = 1, 2, ... is a linear layer to
+    width / 2^i, a norm, a ReLU and a linear layer; its labels have the probability sigma(node) sigma(label).
     """
 
     def __init__(self, width: int, cuts: Sequence[int], prior: Tensor, node_prior: Tensor) -> None:
@@ -43,7 +41,7 @@ class AdaptiveClusters(nn.Module):
             self.tails.append(nn.Sequential(nn.Linear(width, small), SteadyLayerNorm(small), nn.ReLU(), last))
 
     def forward(self, h: Tensor) -> Tensor:
-        """log p of every label, (n, L)."""
+        """Return log p of all labels, (n, L)."""
         first = self.cuts[1]
         scores = F.logsigmoid(self.head(h))
         parts = [scores[:, :first]]
@@ -54,7 +52,7 @@ class AdaptiveClusters(nn.Module):
     def loss(
         self, h: Tensor, positives: Positives, loss: Loss, weights: LabelWeights, node_weights: LabelWeights
     ) -> Tensor:
-        """The head for all points; a tail only for the points with a label in it (section 3.2)."""
+        """Return the loss of the head over all points plus that of each tail over its points (section 3.2)."""
         rows, labels = positives
         first = self.cuts[1]
         tail_of = torch.bucketize(labels, labels.new_tensor(self.cuts[1:-1]), right=True) - 1  # -1: in the head
@@ -67,7 +65,7 @@ class AdaptiveClusters(nn.Module):
         total = loss(self.head(h), of_head, *own)
         for i, tail in enumerate(self.tails):
             points = nodes[:, i].nonzero()[:, 0]
-            place = torch.cumsum(nodes[:, i], 0) - 1  # of a point among those of this tail
+            place = torch.cumsum(nodes[:, i], 0) - 1  # position of a point among those of this tail
             mine = tail_of == i
             own_positives = Positives(place[rows[mine]], labels[mine] - self.cuts[i + 1])
             part = loss(tail(h[points]), own_positives, *weights.of(labels[mine])) if points.numel() else 0.0
@@ -82,7 +80,7 @@ def _with_bias(linear: nn.Linear, prior: list[Tensor]) -> nn.Linear:
 
 
 def _joined(weights: LabelWeights, labels: Tensor, node_weights: LabelWeights, nodes: Tensor) -> tuple[Any, Any]:
-    """(own, opposite) of labels and of nodes, one after the other."""
+    """Return (own, opposite) of the labels, followed by those of the nodes."""
     if weights.trivial and node_weights.trivial:
         return None, None
     own = torch.cat([weights.own[labels], node_weights.own[nodes]])
@@ -92,7 +90,7 @@ def _joined(weights: LabelWeights, labels: Tensor, node_weights: LabelWeights, n
 
 
 class AdaptiveNetwork(EncoderNetwork):
-    """An encoder, a hidden layer, adaptive clusters. `order`: the labels by falling frequency."""
+    """An encoder, a hidden layer, adaptive clusters; `order` is the labels by decreasing frequency."""
 
     order: Tensor
     place: Tensor
@@ -123,12 +121,12 @@ class AdaptiveNetwork(EncoderNetwork):
         return self.clusters.loss(self.document(batch), positives, self.loss, *self.weights)
 
     def scores(self, batch: Batch) -> Tensor:
-        return self._of_hidden(self.document(batch))
+        return self._scores_of_hidden(self.document(batch))
 
     def scores_of_document(self, h: Tensor) -> Tensor:
-        return self._of_hidden(self._hidden(h))
+        return self._scores_of_hidden(self._hidden(h))
 
-    def _of_hidden(self, h: Tensor) -> Tensor:
+    def _scores_of_hidden(self, h: Tensor) -> Tensor:
         with torch.autocast(h.device.type, enabled=False):
             by_frequency: Tensor = self.clusters(h.float())
         return by_frequency[:, self.place]

@@ -1,4 +1,4 @@
-"""AttentionXML for very many labels: a network for each level of a label tree, each over the best nodes above it."""
+"""AttentionXML for very many labels: one network per level of a label tree, on the best nodes of the level above."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import torch.nn.functional as F
 from torch import nn
 
 from longtail.neural.device_csr import DeviceCsr
+from longtail.neural.losses import MASKED_SCORE
 from longtail.neural.plan import TrainingPlan
 from longtail.neural.text.attentionxml_network import AttentionNetwork
 from longtail.neural.text.batches import Batch
-from longtail.neural.text.candidates import OUT, children_of, noted_among
+from longtail.neural.text.candidates import children_of, observed_among
 from longtail.neural.text.network import Objective, TextNetwork
 
 Tensor = torch.Tensor
 
 
 class AttentionTree(TextNetwork):
-    """`levels[0]` scores the nodes at the top; `members[j]` (nodes, most) are the children of the nodes of level j, -1
-    pads, and `levels[j + 1]` scores those of the best `beam` nodes. A label's score is the log-probability of its path.
+    """A label tree with one network per level; the score of a label is the log-probability of its path.
+
+    `levels[0]` scores the nodes at the top. `members[j]` (nodes, most) are the children of the nodes of level j, -1
+    pads; `levels[j + 1]` scores those of the best `beam` nodes.
     """
 
     def __init__(self, levels: list[AttentionNetwork], members: list[Tensor], beam: int) -> None:
@@ -32,6 +35,7 @@ class AttentionTree(TextNetwork):
             self.register_buffer(f"members_{j}", table, persistent=False)
 
     def members(self, level: int) -> Tensor:
+        """Return the children of the nodes of a level, (nodes, most), -1 pads."""
         found: Tensor = getattr(self, f"members_{level}")
         return found
 
@@ -39,7 +43,7 @@ class AttentionTree(TextNetwork):
         return self.top_of_level(batch, len(self.levels) - 1, k, among)
 
     def top_of_level(self, batch: Batch, level: int, k: int, among: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return at most k best nodes of a level, or labels of the last one, with their log-probabilities."""
+        """Return the k best nodes of a level, or fewer, with their log-probabilities; in the last level, labels."""
         network: Any = self.levels[level]
         if level == 0:
             best = F.logsigmoid(network.scores(batch)).topk(min(k, network.bias.shape[0]))
@@ -53,7 +57,7 @@ class AttentionTree(TextNetwork):
         return candidates.gather(1, best.indices), best.values
 
     def token_weights(self, batch: Batch, label: int) -> tuple[float, Tensor]:
-        """The log-probability of the label's path, and the attention of the label itself."""
+        """Return the log-probability of the label's path, and the attention weights of the label itself."""
         networks: Any = list(self.levels)
         logit, weights = networks[-1].token_weights(batch, label)
         score, node = float(F.logsigmoid(torch.tensor(logit))), label
@@ -64,7 +68,7 @@ class AttentionTree(TextNetwork):
 
 
 class LevelTraining(nn.Module):
-    """One network of the tree with its candidates: the children of `nodes` (points, beam), -1 pads, of each point."""
+    """One network of the tree; the candidates of a point are the children of its `nodes` (points, beam), -1 pads."""
 
     def __init__(
         self, network: AttentionNetwork, members: Tensor, nodes: Tensor, Y: DeviceCsr, objective: Objective
@@ -78,6 +82,6 @@ class LevelTraining(nn.Module):
     def training_step(self, batch: Batch) -> Tensor:
         y = self.Y.rows(batch["points"])
         candidates, present = children_of(self.members, self.nodes[batch["points"]])
-        scores = self.network.scores_of(batch, candidates).masked_fill(~present, OUT)
-        positives = noted_among(candidates, present, y, self.Y.shape[1])
+        scores = self.network.scores_of(batch, candidates).masked_fill(~present, MASKED_SCORE)
+        positives = observed_among(candidates, present, y, self.Y.shape[1])
         return self.objective.loss(scores, positives, *self.objective.weights.of(candidates[positives]))

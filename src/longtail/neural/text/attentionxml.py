@@ -1,4 +1,4 @@
-"""AttentionXML: a label's own attention over the words of a text, as an estimator."""
+"""AttentionXML: one attention over the words of a text per label, as an estimator."""
 
 from __future__ import annotations
 
@@ -33,45 +33,61 @@ from longtail.neural.trainer import Validate, train
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AttentionXML(TextModel):
-    """Word vectors, a bidirectional LSTM, and for every label an attention of its own (You et al., NeurIPS 2019).
+    """Word vectors, a bidirectional LSTM, and one attention per label (You et al., NeurIPS 2019).
 
     On a CPU it runs in one thread.
 
     Parameters
     ----------
     vectors : path or None, default None
-        A file of pretrained word vectors (GloVe's text format, .gz, or .npz with `words` and `vectors`); None starts
-        with random ones of width `word_width`.
+        File of pretrained word vectors (GloVe's text format, .gz, or .npz with `words` and `vectors`); None starts
+        with random vectors of width `word_width`.
     word_width : int, default 100
         Width of random word vectors.
     vocabulary : int, default 500,000
-        Words to know at most, the most frequent of the training texts; others are left out.
+        Size of the vocabulary: the most frequent words of the training texts; others are left out.
     length : int, default 500
-        Words per text that are read.
+        Words per text; longer texts are cut. May be changed after fit.
     hidden : int, default 256
-        Width of the LSTM, in each direction.
+        Width of the LSTM, per direction.
     widths : tuple of int, default (256,)
         Widths of the layers above the attention, which all labels share.
-    word_dropout, dropout : float, default 0.2 and 0.5
-        Dropout of the word vectors, and of the LSTM's states.
-    clusters_above, cluster_size, beam : int, default 50,000, 8 and 160
-        With more labels than `clusters_above` a label tree is built, `cluster_size` labels or nodes below each node,
-        until its top has at most `clusters_above` nodes. Each level has a network of its own, trained after the one
-        above on the children of the `beam` nodes that this finds best.
+    word_dropout : float, default 0.2
+        Dropout of the word vectors.
+    dropout : float, default 0.5
+        Dropout of the LSTM's states.
+    clusters_above : int, default 50,000
+        With more labels than this, a label tree is built until its top level has at most this many nodes. Each level
+        has its own network, trained after that of the level above.
+    cluster_size : int, default 8
+        Labels or nodes per node of the tree.
+    beam : int, default 160
+        Nodes per level whose children are scored in the next level; may be changed after fit.
     weighting : None, str or object, default None
         None, "pw", "pw-cb", "unbiased" or an object of `longtail.objectives`.
     average_from : float or None, default 0.5
         Share of the epochs after which the weights are averaged (SWA).
     token_cache, quantise
         As in `XGRank`.
-    held_out, metric, patience
-        Share of the points to hold out, and when to stop by them.
-    epochs, batch_size, clip, ...
+    held_out : float, default 0.0
+        Share of the points held out for early stopping; 0 trains on all points for all epochs.
+    metric : str or None, default "P@1"
+        Metric on the held-out points, by any name of `longtail.metrics`.
+    epochs, batch_size, learning_rate, clip, patience, ...
         See `longtail.neural.plan.TrainingPlan`.
+
+    Attributes
+    ----------
+    network_ : AttentionNetwork or AttentionTree
+        The trained network.
+    tokeniser_ : WordTokeniser
+        The vocabulary.
+    history_ : History
+        Loss, seconds and metric per epoch; with a tree those of its last level.
     """
 
     loss: ClassVar[str] = "bce"  # type: ignore[misc]
-    # The steps of an LSTM are too small to be shared between CPU threads, and shared they would give other last digits.
+    # The steps of an LSTM are too small for several CPU threads, and several threads would change the last digits.
     n_jobs: ClassVar[int] = 1  # type: ignore[misc]
     adjustable: ClassVar[tuple[str, ...]] = (*TextModel.adjustable, "beam")
     shaped_by = ("hidden", "widths")
@@ -145,10 +161,10 @@ class AttentionXML(TextModel):
                 training, self._batches(texts), plan if last else replace(plan, metric=None),
                 validate=validate if last else None, run=run, part=f"level-{level}",
             )  # fmt: skip
-        self.network_.eval()  # the trainer was handed its levels only
+        self.network_.eval()  # the trainer only had its levels
 
     def _candidates(self, texts: Tokens, observed: sparse.csr_matrix) -> torch.Tensor:
-        """Return (points, beam) nodes whose children a point is trained on: its observed ones, then the best others."""
+        """Return the nodes (points, beam) whose children a point is trained on: its observed nodes, then the best."""
         placement = place(self.device, self.precision)
         k = min(self.beam, observed.shape[1])
         with torch_threads(self.n_jobs):
@@ -166,11 +182,11 @@ class AttentionXML(TextModel):
     def _new_network(self, texts: TrainingTexts) -> AttentionNetwork:
         Y = texts.Y
         prior = log_odds(np.bincount(Y.indices, minlength=Y.shape[1]), Y.shape[0])
-        network = self._made(torch.from_numpy(texts.source), prior)
+        network = self._build(torch.from_numpy(texts.source), prior)
         network.objective = self._objective(Y, texts.device)
         return network
 
-    def _made(self, vectors: torch.Tensor, prior: torch.Tensor) -> AttentionNetwork:
+    def _build(self, vectors: torch.Tensor, prior: torch.Tensor) -> AttentionNetwork:
         return AttentionNetwork(
             vectors, prior, hidden=self.hidden, widths=tuple(self.widths), word_dropout=self.word_dropout,
             dropout=self.dropout,
@@ -204,8 +220,8 @@ class AttentionXML(TextModel):
 
     def _empty_network(self, weights: dict[str, torch.Tensor], state: State) -> TextNetwork:
         if "levels" not in state.values:
-            return self._made(weights["words"], weights["bias"])
+            return self._build(weights["words"], weights["bias"])
         starts = [f"levels.{j}." for j in range(state.values["levels"])]
-        levels = [self._made(weights[f"{start}words"], weights[f"{start}bias"]) for start in starts]
+        levels = [self._build(weights[f"{start}words"], weights[f"{start}bias"]) for start in starts]
         tables = [from_array(state.arrays[f"children.{j}"]) for j in range(len(levels) - 1)]
         return AttentionTree(levels, tables, self.beam)

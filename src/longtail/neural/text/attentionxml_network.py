@@ -1,4 +1,4 @@
-"""The network of AttentionXML: word vectors, a bidirectional LSTM, an attention of its own for every label."""
+"""The network of AttentionXML: word vectors, a bidirectional LSTM, one attention per label."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from longtail.neural.text.batches import Batch
 from longtail.neural.text.network import Objective, ScoringNetwork
 
 Tensor = torch.Tensor
-_WEIGHTS_AT_ONCE = 2**26  # attention weights (points x labels x words) of a prediction that are held at a time
+_WEIGHTS_AT_ONCE = 2**26  # attention weights (points x labels x words) in memory at once in a prediction
 
 
 class AttentionNetwork(ScoringNetwork):
-    """You et al. (NeurIPS 2019), section 3.2: attention weights of label l over the words, softmax(H u_l); their mean
-    of H, through layers that all labels share, is the label's score."""
+    """The network of You et al. (NeurIPS 2019), section 3.2.
+
+    Label l has the attention weights softmax(H u_l) over the words; layers that all labels share map the mean of H with
+    these weights to the score of the label.
+    """
 
     objective: Objective | None = None  # for training
 
@@ -50,54 +53,57 @@ class AttentionNetwork(ScoringNetwork):
         return [{"params": list(self.parameters())}]
 
     def states(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        """H (n, T, 2 hidden) of the words' vectors; words that are pads have states of 0."""
-        # In float32: an LSTM adds up hundreds of steps. Packed: else the backward direction would begin in the pads.
+        """Return H (n, T, 2 hidden) for word vectors (n, T, d); the states of pads are 0."""
+        # In float32: an LSTM adds up hundreds of steps. Packed: otherwise the backward direction would start in pads.
         with torch.autocast(vectors.device.type, enabled=False):
             packed = pack_padded_sequence(vectors.float(), mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
             states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=mask.shape[1])
         return states
 
-    def attended(self, states: Tensor, mask: Tensor, labels: slice | Tensor) -> Tensor:
-        """Attention weights (n, labels, T) of some labels, or of candidates (n, C) of each point."""
+    def attention_weights(self, states: Tensor, mask: Tensor, labels: slice | Tensor) -> Tensor:
+        """Return the attention weights (n, labels, T) of some labels, or of candidates (n, C) per point."""
         weights = torch.matmul(self.attention[labels], states.transpose(1, 2))  # (n, labels, T)
         return weights.masked_fill(~mask[:, None], -torch.inf).softmax(2)
 
-    def of_states(self, states: Tensor, mask: Tensor, labels: slice | Tensor) -> Tensor:
-        """Scores (n, labels)."""
-        x = torch.matmul(self.attended(states, mask, labels).to(states.dtype), states)  # (n, labels, 2 hidden)
+    def scores_of_states(self, states: Tensor, mask: Tensor, labels: slice | Tensor) -> Tensor:
+        """Return the scores (n, labels) of some labels, or of candidates (n, C) per point."""
+        weights = self.attention_weights(states, mask, labels)
+        x = torch.matmul(weights.to(states.dtype), states)  # (n, labels, 2 hidden)
         for layer in self.layers:
             x = F.relu(layer(x))
         scores: Tensor = self.last(x)[:, :, 0].float() + self.bias[labels]
         return scores
 
     def read(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The states of a batch's words and which of them are words."""
+        """Return the states of a batch's words, and which of them are words and not pads."""
         mask = _mask_of(batch)
         vectors = F.dropout(F.embedding(batch["tokens"], self.words), self.word_dropout, self.training)
         return F.dropout(self.states(vectors, mask), self.dropout, self.training), mask
 
     def scores_of(self, batch: Batch, candidates: Tensor) -> Tensor:
-        """The scores (n, C) of the candidates of each point."""
-        return self.of_states(*self.read(batch), candidates)
+        """Return the scores (n, C) of the candidates per point."""
+        return self.scores_of_states(*self.read(batch), candidates)
 
     def scores(self, batch: Batch) -> Tensor:
         states, mask = self.read(batch)
         n_labels = self.bias.shape[0]
         if self.training:
-            return self.of_states(states, mask, slice(0, n_labels))
+            return self.scores_of_states(states, mask, slice(0, n_labels))
         step = max(_WEIGHTS_AT_ONCE // mask.numel(), 1)
-        return torch.cat([self.of_states(states, mask, slice(i, i + step)) for i in range(0, n_labels, step)], 1)
+        parts = [self.scores_of_states(states, mask, slice(i, i + step)) for i in range(0, n_labels, step)]
+        return torch.cat(parts, 1)
 
     def training_loss(self, batch: Batch, y: Rows) -> Tensor:
         assert self.objective is not None
         return self.objective(self.scores(batch), y)
 
     def token_weights(self, batch: Batch, label: int) -> tuple[float, Tensor]:
-        """The label's own attention weights."""
+        """Return the score of the label and its attention weights."""
         with torch.no_grad():
             states, mask = self.read(batch)
             one = slice(label, label + 1)
-            return float(self.of_states(states, mask, one)[0, 0]), self.attended(states, mask, one)[0, 0]
+            weights = self.attention_weights(states, mask, one)
+            return float(self.scores_of_states(states, mask, one)[0, 0]), weights[0, 0]
 
 
 def _mask_of(batch: Batch) -> Tensor:

@@ -1,4 +1,4 @@
-"""Batches of texts of about the same length, so that little is padded."""
+"""Batches of texts of similar length, so that little is padded."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from numpy.typing import NDArray
 
 from longtail.neural.text.tokens import Tokens
 
-_POOL = 32  # batches whose texts are sorted by length together: enough to pad little, few enough to stay random
+_POOL = 32  # batches whose texts are sorted by length together: enough to pad little, few enough to keep batches random
 
 Batch = dict[str, torch.Tensor]
 
 
 class LengthBuckets:
-    """Texts in a new order every epoch, those of similar length together: {"points", "tokens", and "mask" if any is
-    padded}. `rows`: the numbers of the texts to take; "points" counts within these, as the labels of training do."""
+    """Texts in a new order every epoch, those of similar length together.
+
+    A batch is {"points", "tokens", and "mask" if anything is padded}. `rows` are the numbers of the texts to use;
+    "points" counts within these, like the rows of the training labels.
+    """
 
     def __init__(self, tokens: Tokens, rows: NDArray[np.intp], batch_size: int, *, pad: int, seed: int) -> None:
         self.tokens, self.rows, self.pad, self.seed = tokens, rows, pad, seed
@@ -44,7 +47,7 @@ class LengthBuckets:
 
 
 def by_length(tokens: Tokens, batch_size: int, pad: int) -> Iterator[tuple[NDArray[np.intp], Batch]]:
-    """All texts once, longest first (what memory must hold shows at once): their numbers and their batch."""
+    """Yield all texts once, as their numbers and their batch; longest first, so that too little memory shows early."""
     order = np.argsort(-tokens.lengths, kind="stable")
     for start in range(0, order.size, batch_size):
         some = order[start : start + batch_size]
@@ -52,7 +55,7 @@ def by_length(tokens: Tokens, batch_size: int, pad: int) -> Iterator[tuple[NDArr
 
 
 def padded_batch(tokens: Tokens, texts: NDArray[np.intp], pad: int) -> Batch:
-    """Without a mask where nothing is padded: attention without one is faster."""
+    """Return a batch of these texts; without a mask if nothing is padded, because attention is then faster."""
     padded, mask = tokens.padded(texts, pad)
     batch = {"tokens": torch.from_numpy(padded)}
     if not mask.all():

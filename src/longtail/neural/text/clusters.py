@@ -1,4 +1,4 @@
-"""Clusters of labels for the models that look for clusters first, by the label trees of `trees.label`."""
+"""Label clusters for the models that retrieve clusters first, by the label trees of `trees.label`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from longtail.neural.text.tokens import Tokens
 
 
 def token_features(tokens: Tokens) -> sparse.csr_matrix:
-    """Texts as TF-IDF rows over their tokens: what labels are compared by."""
+    """Return TF-IDF features of the texts over their tokens, by which labels are compared."""
     n_columns = int(tokens.ids.max(initial=0)) + 1
     counts = sparse.csr_matrix(
         (np.ones(tokens.ids.size, np.float32), np.array(tokens.ids), np.array(tokens.offsets)),  # copies: sorted below
@@ -25,9 +25,12 @@ def token_features(tokens: Tokens) -> sparse.csr_matrix:
 
 
 def label_clusters(features: sparse.csr_matrix, Y: sparse.csr_matrix, size: int, *, seed: int) -> torch.Tensor:
-    """(clusters, largest) int64: the labels of each cluster, -1 pads, from a balanced tree with leaves of at most
-    `size` labels. Labels without points fill the clusters up, and then clusters of their own."""
-    from longtail.trees.label.clustering import two_balanced_clusters  # here: it needs Numba
+    """Return the labels of each cluster, (clusters, largest) int64, -1 pads.
+
+    Clusters are the leaves of a balanced tree, of at most `size` labels. Labels without points first fill up these
+    clusters, then form clusters of their own.
+    """
+    from longtail.trees.label.clustering import two_balanced_clusters  # imported here, because it needs Numba
     from longtail.trees.label.representation import label_representation
 
     rows = label_representation(features, Y, "pifa")
@@ -50,7 +53,7 @@ def _filled_up(groups: list[NDArray[np.int32]], rest: NDArray[np.int32], size: i
 
 
 def points_of_clusters(Y: sparse.csr_matrix, members: torch.Tensor) -> sparse.csr_matrix:
-    """(points, clusters) 0/1: the clusters that hold a label of each point, i.e. the labels of the level above."""
+    """Return the clusters with a label of each point, (points, clusters) of 0/1: the labels of the level above."""
     table = members.numpy()
     rows, columns = np.nonzero(table >= 0)
     belongs = sparse.csr_matrix(

@@ -1,4 +1,4 @@
-"""A pretrained encoder and the vector that it gives a text."""
+"""A pretrained encoder, and the vector that it computes for a text."""
 
 from __future__ import annotations
 
@@ -23,16 +23,24 @@ try:
     import transformers
 except ImportError as missing:
     raise MissingExtraError("transformers", "deep", "a text model with an encoder") from missing
-from longtail.neural.text.fused_attention import with_fused_attention  # after it: it needs transformers too
+from longtail.neural.text.fused_attention import with_fused_attention  # after the check, because it needs transformers
 
 Tensor = torch.Tensor
 POOLINGS = ("cls", "mean")
 
 
 class TextEncoder(nn.Module):
-    """The last `layers` hidden states of a transformer, each pooled to one vector, side by side.
+    """The last hidden states of a transformer, each pooled to one vector and concatenated.
 
-    pooling: "cls" takes the first token's, "mean" the mean over the tokens (for encoders that were trained so).
+    Parameters
+    ----------
+    model : nn.Module
+        Model of `transformers`.
+    pooling : {"cls", "mean"}
+        "cls" takes the state of the first token, "mean" the mean over tokens; it should be what the encoder was trained
+        with.
+    layers : int
+        How many of the last layers are pooled.
     """
 
     def __init__(self, model: nn.Module, *, pooling: str, layers: int) -> None:
@@ -44,15 +52,16 @@ class TextEncoder(nn.Module):
 
     @property
     def word_vectors(self) -> Tensor:
+        """The embedding table of the tokens, (tokens, d)."""
         found: Tensor = self.model.get_input_embeddings().weight  # type: ignore[operator]
         return found
 
     def forward(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
-        """(n, width) of tokens (n, T) and mask (n, T), None where nothing is padded."""
+        """Return vectors (n, width) for tokens (n, T) and mask (n, T), which is None if nothing is padded."""
         return self.embedded(self.model.get_input_embeddings()(tokens), mask)  # type: ignore[operator]
 
     def embedded(self, vectors: Tensor, mask: Tensor | None) -> Tensor:
-        """The same from the vectors of the tokens (n, T, d), which gradients can reach."""
+        """Return the same from the vectors of the tokens (n, T, d), for gradients with respect to them."""
         given = None if mask is None else mask.long()
         states = self.model(inputs_embeds=vectors, attention_mask=given, output_hidden_states=True).hidden_states
         kept = states[-self.layers :]
@@ -65,8 +74,7 @@ class TextEncoder(nn.Module):
 
     @contextlib.contextmanager
     def compiled(self, backend: str = "inductor") -> Iterator[None]:
-        """For the time of a training torch.compile fuses what a layer does; all layers share one program, for whatever
-        length texts have."""
+        """Run the layers through torch.compile inside the block; all layers and text lengths share one program."""
         size = self.model.config.num_hidden_layers  # type: ignore[union-attr]
         stacks = [m for m in self.model.modules() if isinstance(m, nn.ModuleList) and len(m) == size]
         layers = list(stacks[0]) if stacks else []
@@ -78,42 +86,45 @@ class TextEncoder(nn.Module):
             for layer in layers:
                 del layer.forward
 
-    # --- where encoders come from, and how they are kept --------------------------------------------------------------
+    # --- loading and saving -------------------------------------------------------------------------------------------
 
     @classmethod
     def load(cls, name: str, *, pooling: str, layers: int) -> TextEncoder:
-        """From a folder (config.json and weights) or a name at the Hugging Face hub."""
-        shown: Any = transformers.utils.logging
-        bars, level = shown.is_progress_bar_enabled(), shown.get_verbosity()
-        shown.disable_progress_bar()
-        shown.set_verbosity_error()  # it reports at length that a layer which we do not use has no weights
+        """Load an encoder from a folder (config.json and weights) or by its name on the Hugging Face hub."""
+        messages: Any = transformers.utils.logging
+        bars, level = messages.is_progress_bar_enabled(), messages.get_verbosity()
+        messages.disable_progress_bar()
+        messages.set_verbosity_error()  # otherwise a long report that a layer which is not used has no weights
         try:
             model, report = transformers.AutoModel.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
-        except Exception as error:  # transformers raises whatever its parts raise
-            known = "" if os.path.isdir(name) else "there is no folder of that name; "
+        except Exception as error:  # transformers raises errors of many kinds
+            known = "" if os.path.isdir(name) else "no such folder; "
             raise ModelError(
-                f"the encoder {name!r} cannot be loaded ({first_line(error)}); {known}give a folder with config.json "
-                "and model.safetensors, or the name of an encoder at the Hugging Face hub that can be reached from here"
+                f"the encoder {name!r} cannot be loaded ({first_line(error)}); {known}use a folder with config.json "
+                "and model.safetensors, or the name of an encoder on the Hugging Face hub that this machine can reach"
             ) from error
         finally:
-            shown.set_verbosity(level)
+            messages.set_verbosity(level)
             if bars:
-                shown.enable_progress_bar()
+                messages.enable_progress_bar()
         missing = [key for key in report["missing_keys"] if "pooler" not in key and "position_ids" not in key]
         if missing:
-            raise ModelError(f"the encoder {name!r} lacks weights, e.g. {sorted(missing)[0]!r}; its files are broken")
+            raise ModelError(
+                f"the encoder {name!r} lacks weights, e.g. {sorted(missing)[0]!r}; its files are incomplete, "
+                "get them again"
+            )
         return cls(_bare(model), pooling=pooling, layers=layers)
 
     def check_fits(self, name: str, tokeniser: EncoderTokeniser, length: int) -> None:
-        """That this encoder, called `name`, reads texts, and what the tokeniser makes of them."""
+        """Raise an error unless this encoder, called `name`, can read texts of this length and the tokeniser's ids."""
         try:
             rows = self.word_vectors.shape[0]
         except AttributeError as error:
-            raise ModelError(f"{name} is no encoder of texts: it has no word vectors") from error
+            raise ModelError(f"{name} is not a text encoder: it has no word vectors") from error
         if tokeniser.n_tokens > rows:
             raise ParameterError(
-                f"the tokenizer has {tokeniser.n_tokens} tokens, but the encoder has vectors for {rows}: they do not "
-                "belong together; use the tokenizer files that came with the encoder"
+                f"the tokenizer of {name} has {tokeniser.n_tokens} tokens, but the encoder has vectors for {rows}; "
+                "use the tokenizer files that came with the encoder"
             )
         most = _most_tokens(self.model.config)
         if most is not None and length > most:
@@ -122,10 +133,10 @@ class TextEncoder(nn.Module):
         try:
             with torch.no_grad():
                 self.eval()(torch.zeros(1, length, dtype=torch.long, device=self.word_vectors.device), None)
-        except Exception as error:  # whatever the code of a model raises that is made for something else
+        except Exception as error:  # a model for another purpose may raise anything
             raise ModelError(
-                f"{name} cannot read a text of {length} tokens ({first_line(error)}); give an encoder of texts, "
-                "e.g. a BERT, RoBERTa or MPNet, or a smaller length"
+                f"{name} cannot read a text of {length} tokens ({first_line(error)}); use a text encoder such as BERT, "
+                "RoBERTa or MPNet, or set a smaller length"
             ) from error
         finally:
             self.train(training)
@@ -147,7 +158,7 @@ class TextEncoder(nn.Module):
 
 
 def _bare(model: Any) -> nn.Module:
-    """Without the layer that some encoders put above the first token: we pool ourselves."""
+    """Remove the pooling layer that some encoders have, because `TextEncoder` pools itself."""
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
     found: nn.Module = model
@@ -158,18 +169,18 @@ def _most_tokens(config: Any) -> int | None:
     most = getattr(config, "max_position_embeddings", None)
     if most is None or most <= 0:
         return None
-    # RoBERTa and its kin count positions from the pad id on, so some rows are never a token's.
+    # RoBERTa and its relatives count positions from the pad id, so the first rows belong to no token.
     offset = config.pad_token_id + 1 if config.model_type in ("roberta", "mpnet", "xlm-roberta", "camembert") else 0
     return int(most) - offset
 
 
 def located(name: Any) -> str:
-    """The folder, its ~ expanded, or the name at the hub; an error where it is a folder without an encoder."""
-    folder = check_path("encoder", name, "a folder or the name of an encoder at the hub")
+    """Return the folder with ~ expanded, or the name on the hub; raise ModelError for a folder without an encoder."""
+    folder = check_path("encoder", name, "a folder or the name of an encoder on the hub")
     given_as_path, name = not isinstance(name, str), os.fspath(name)
     looks_local = given_as_path or folder.is_absolute() or name.startswith(".") or name.count("/") > 1
     if looks_local and not folder.is_dir():
         raise ModelError(f"the encoder folder {name} does not exist")
     if folder.is_dir() and not (folder / "config.json").is_file():
-        raise ModelError(f"the encoder folder {name} has no config.json; it is not that of a Hugging Face encoder")
+        raise ModelError(f"the encoder folder {name} has no config.json; use the folder of a Hugging Face encoder")
     return str(folder) if folder.is_dir() else name

@@ -1,4 +1,4 @@
-"""What the estimators over a pretrained encoder share: loading it, its parameters, how it is kept."""
+"""Base of the estimators with a pretrained encoder: loading it, its parameters, saving it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from longtail.neural.text.model import TextModel, Tokeniser
 from longtail.neural.text.network import TextNetwork
 from longtail.neural.text.tokeniser import EncoderTokeniser
 
-_LOOKED_AT = 200  # texts, to see whether the tokenizer knows what they are made of
+_TEXTS_CHECKED = 200  # for tokens that the tokenizer does not know
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EncoderModel(TextModel):
-    """Base of XGRank and APLCXLNet."""
+    """Base of XGRank and APLCXLNet; `XGRank` describes the parameters."""
 
     free_on_resume: ClassVar[tuple[str, ...]] = (*TextModel.free_on_resume, "compile")
 
@@ -47,12 +47,12 @@ class EncoderModel(TextModel):
         check_choice("compile", self.compile, (True, False))
 
     def _new_tokeniser(self, texts: Sequence[str]) -> tuple[EncoderTokeniser, TextEncoder]:
-        # The encoder comes first: what is wrong with it is said before the texts are read.
+        # The encoder first, so that an error in it is reported before the texts are read.
         folder = located(self.encoder)
         pretrained = TextEncoder.load(folder, pooling=self.pooling, layers=self.layers)
         tokeniser = EncoderTokeniser.load(folder, int(self.length))
         pretrained.check_fits(str(self.encoder), tokeniser, self.length)
-        tokeniser.check_knows(str(self.encoder), [texts[i] for i in range(min(len(texts), _LOOKED_AT))])
+        tokeniser.check_knows(str(self.encoder), [texts[i] for i in range(min(len(texts), _TEXTS_CHECKED))])
         return tokeniser, pretrained
 
     def _reader(self) -> Tokeniser:
@@ -93,4 +93,4 @@ class EncoderModel(TextModel):
 
     @abstractmethod
     def _empty_network(self, encoder: TextEncoder, heads: dict[str, torch.Tensor], state: State) -> TextNetwork:
-        """The network that `_network_state` described; its weights, of which `heads` are some, are set afterwards."""
+        """Return the network that `_network_state` described; its weights, some of them in `heads`, are set later."""

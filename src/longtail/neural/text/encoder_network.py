@@ -1,4 +1,4 @@
-"""An encoder below something that scores labels: what X-GRank and APLC-XLNet share."""
+"""Base of the networks of X-GRank and APLC-XLNet: an encoder and a head that scores labels."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from longtail.neural.text.label_head import LabelHead
 from longtail.neural.text.network import ScoringNetwork
 
 Tensor = torch.Tensor
-_STEPS = 32  # of the path along which gradients are added up
+_STEPS = 32  # of the path along which gradients are integrated
 
 
 class EncoderNetwork(ScoringNetwork):
-    """An encoder below something that scores labels; the encoder has a learning rate of its own."""
+    """An encoder and a head that scores labels; the head has its own learning rate."""
 
     def __init__(self, encoder: TextEncoder, *, pad: int, dropout: float, head_learning_rate: float) -> None:
         super().__init__()
@@ -28,6 +28,7 @@ class EncoderNetwork(ScoringNetwork):
         self.head_learning_rate = head_learning_rate
 
     def document(self, batch: Batch) -> Tensor:
+        """Return the vectors of the texts, with dropout while training, (n, width)."""
         vector: Tensor = self.encoder(batch["tokens"], batch.get("mask"))
         return F.dropout(vector.float(), self.dropout, self.training)
 
@@ -43,22 +44,25 @@ class EncoderNetwork(ScoringNetwork):
         return groups + ([{"params": sparse, "lr": self.head_learning_rate, "sparse": True}] if sparse else [])
 
     def token_weights(self, batch: Batch, label: int) -> tuple[float, Tensor]:
-        """Integrated gradients (Sundararajan et al. 2017, eq. 1) from a text of pads: they add up to what the label's
-        score gained. Plain gradients would not do: the norm after the embedding makes them orthogonal to it."""
+        """Return the score and integrated gradients (Sundararajan et al. 2017, eq. 1) from a text of pads.
+
+        They add up to the difference between the scores of the text and of the pads. Plain gradients do not work: the
+        norm after the embedding makes them orthogonal to it.
+        """
         tokens, words = batch["tokens"], self.encoder.word_vectors.detach()
         vectors, mask = words[tokens], batch.get("mask")
         empty = words[self.pad].expand_as(vectors)
         parts = (torch.arange(_STEPS, device=tokens.device) + 0.5) / _STEPS
         with torch.enable_grad():
-            on_the_way = (empty + parts[:, None, None] * (vectors - empty)).requires_grad_()
+            path = (empty + parts[:, None, None] * (vectors - empty)).requires_grad_()
             masks = None if mask is None else mask.expand(_STEPS, -1)
-            scores = self.scores_of_document(self.encoder.embedded(on_the_way, masks).float())[:, label]
-            (gradients,) = torch.autograd.grad(scores.sum(), on_the_way)
+            scores = self.scores_of_document(self.encoder.embedded(path, masks).float())[:, label]
+            (gradients,) = torch.autograd.grad(scores.sum(), path)
         return float(self.scores(batch)[0, label].detach()), (gradients.mean(0) * (vectors - empty)[0]).sum(1)
 
     @abstractmethod
     def scores_of_document(self, h: Tensor) -> Tensor:
-        """The scores of all labels (n, L) from the encoder's vectors (n, width)."""
+        """Return the scores of all labels (n, L) for the encoder's vectors (n, width)."""
 
     def scores(self, batch: Batch) -> Tensor:
         return self.scores_of_document(self.document(batch))

@@ -1,5 +1,8 @@
-"""MPNet's attention in one kernel: transformers computes it step by step, and keeps what each step gave, (points,
-heads, tokens, tokens) numbers, for the backward pass."""
+"""MPNet's attention in one kernel.
+
+transformers computes it step by step and stores the result of each step, (points, heads, tokens, tokens) numbers, for
+the backward pass.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ Tensor = torch.Tensor
 
 
 class FusedSelfAttention(MPNetSelfAttention):
-    """The same function; what is added to the scores comes as one tensor, from `FusedEncoder`."""
+    """The same function; `FusedEncoder` passes position bias and mask as one tensor."""
 
     def forward(
         self, hidden_states: Tensor, attention_mask: Tensor | None = None, position_bias: Tensor | None = None,
@@ -32,7 +35,7 @@ class FusedSelfAttention(MPNetSelfAttention):
 
 
 class FusedEncoder(MPNetEncoder):
-    """Adds position bias and mask once, not in every layer, and in the precision that attention computes in."""
+    """An encoder that adds position bias and mask once, not in every layer, and in the precision of the attention."""
 
     _mask: Tensor | None = None
 
@@ -44,9 +47,9 @@ class FusedEncoder(MPNetEncoder):
             self._mask = None
 
     def compute_position_bias(self, x: Tensor, position_ids: Tensor | None = None, num_buckets: int = 32) -> Tensor:
-        # On the device (transformers counts positions on the CPU, in every step) and of one point: all points have the
-        # same positions. `+ mask` or `expand` gives it to all of them. Contiguous: a GPU's one kernel refuses what it
-        # would have to gather, and torch then computes step by step after all.
+        # Computed on the device (transformers counts positions on the CPU, in every step) and for one point, because
+        # all points have the same positions; `+ mask` or `expand` broadcasts it. Contiguous, because otherwise a GPU's
+        # fused kernel refuses it, and torch falls back to computing step by step.
         positions = torch.arange(x.shape[1], device=x.device)
         bucket_of: Any = self.relative_position_bucket
         buckets = bucket_of(positions[None, :] - positions[:, None], num_buckets=num_buckets)
@@ -57,8 +60,10 @@ class FusedEncoder(MPNetEncoder):
 
 
 def with_fused_attention(model: nn.Module) -> nn.Module:
-    """The model, an MPNet's attention exchanged in place and its position bias frozen; every other is left alone, and
-    so is an MPNet whose code is not what this file knows."""
+    """Replace the attention of an MPNet in place, freeze its position bias, and return the model.
+
+    Other models are not changed, nor is an MPNet whose code differs from what this file expects.
+    """
     encoder = getattr(model, "encoder", None)
     known = list(inspect.signature(MPNetSelfAttention.forward).parameters)[1:5]
     if type(encoder) is not MPNetEncoder or known != [
@@ -66,7 +71,7 @@ def with_fused_attention(model: nn.Module) -> nn.Module:
     ]:  # fmt: skip
         return model
     encoder.__class__ = FusedEncoder
-    # Its gradient would be (points, heads, tokens, tokens) numbers in every layer, for a few hundred weights.
+    # Its gradient would take (points, heads, tokens, tokens) numbers per layer, for a few hundred weights.
     encoder.relative_attention_bias.requires_grad_(False)
     for module in encoder.modules():
         if type(module) is MPNetSelfAttention:

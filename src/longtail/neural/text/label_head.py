@@ -1,4 +1,4 @@
-"""The last layer: a vector for every label, made of its identity and, where it has a name, of the words of its name."""
+"""The last layer: one vector per label, from its identity and, if it has a name, from the words of its name."""
 
 from __future__ import annotations
 
@@ -14,19 +14,31 @@ from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.tokens import Tokens
 
 Tensor = torch.Tensor
-_NAME_TOKENS = 16  # of a label's name that are looked at
-_TEXTS_AT_ONCE = 256  # of labels that the encoder reads
+_NAME_TOKENS = 16  # tokens per label name, at most
+_TEXTS_AT_ONCE = 256  # label texts that the encoder reads at once
 
 
 class LabelHead(nn.Module):
-    """Scores `h . v_l + (P h) . t_l + b_l`: v_l is the label's identity, t_l comes from the words of its name (X-GRank,
-    section III-E: the two concatenated, so that P brings h to the width of the second).
+    """Scores `h . v_l + (P h) . t_l + b_l`, where v_l is the label's identity and t_l comes from its name.
 
-    width: of h. label_width: of v_l; None takes the width of h, and h needs no map to it. prior: (labels,) the score of
-    each label before anything is known. names: (labels, tokens) ids of the names, -1 pads; t_l is then the mean of the
-    encoder's word vectors (`name_width` wide), which learn along. text_vectors: (labels, d) t_l as `encoded` gives it,
-    fixed; P begins by comparing it with the encoder's last layer, the last d numbers of h. sparse: gradients of v_l are
-    sparse, for many labels of which a step sees few.
+    X-GRank, section III-E, concatenates the two; P maps h to the width of the second.
+
+    Parameters
+    ----------
+    width : int
+        Width of h.
+    prior : Tensor of shape (labels,)
+        Initial b_l.
+    label_width : int or None, default None
+        Width of v_l, with a trained map of h to it; None takes the width of h, without a map.
+    names : Tensor of shape (labels, tokens) or None, default None
+        Token ids of the names, -1 pads; t_l is then the mean of the encoder's word vectors, which are trained too.
+    name_width : int, default 0
+        Width of the encoder's word vectors.
+    text_vectors : Tensor of shape (labels, d) or None, default None
+        Fixed t_l, from `encoded`. P initially compares it with the encoder's last layer, the last d numbers of h.
+    sparse : bool, default False
+        Whether gradients of v_l are sparse, for many labels of which a step uses few.
     """
 
     names: Tensor | None
@@ -51,10 +63,10 @@ class LabelHead(nn.Module):
         self.sparse = sparse
 
     def forward(self, h: Tensor, word_vectors: Tensor, labels: Tensor | None = None) -> Tensor:
-        """(n, labels) of all labels, or (n, C) of the candidates `labels` (n, C) of each point."""
+        """Return the scores (n, labels) of all labels, or (n, C) of the candidates `labels` (n, C) per point."""
         if labels is None:
             return self._scores(h, self.identity, self.bias, self._texts(word_vectors))
-        # Points share candidates: each label is looked up once, and not for every point that asks for it.
+        # Points share candidates, so each label is looked up once, not once per point.
         distinct, place = torch.unique(labels, return_inverse=True)
         identity = F.embedding(distinct, self.identity, sparse=self.sparse)
         return self._scores(h, identity, self.bias[distinct], self._texts(word_vectors, distinct)).gather(1, place)
@@ -68,7 +80,7 @@ class LabelHead(nn.Module):
         return scores + of_texts
 
     def _texts(self, word_vectors: Tensor, labels: Tensor | None = None) -> Tensor | None:
-        """t_l of all labels, or of these."""
+        """Return t_l of all labels, or of these."""
         if self.text_vectors is not None:
             return self.text_vectors if labels is None else self.text_vectors[labels]
         if self.names is not None:
@@ -80,13 +92,13 @@ class LabelHead(nn.Module):
 
 
 def _of_names(word_vectors: Tensor, names: Tensor) -> Tensor:
-    """t_l, (labels, d); a label without any known word has 0."""
+    """Return t_l, (labels, d); it is 0 for a label without any known word."""
     shares = (names >= 0) / (names >= 0).sum(1, keepdim=True).clamp(min=1)
     return F.embedding_bag(names.clamp(min=0), word_vectors, per_sample_weights=shares, mode="sum")
 
 
 def _last_of(width: int, d: int) -> nn.Linear:
-    """A map that begins as the last d numbers of its input."""
+    """Return a linear layer that is initialised to return the last d numbers of its input."""
     made = nn.Linear(width, d)
     with torch.no_grad():
         made.weight.copy_(torch.eye(width)[-d:])
@@ -95,7 +107,7 @@ def _last_of(width: int, d: int) -> nn.Linear:
 
 
 def encoded(encoder: TextEncoder, tokens: Tokens, pad: int, device: torch.device) -> Tensor:
-    """(labels, d): what the encoder makes of the texts of labels, its last layer pooled, of length 1."""
+    """Return the encoder's vectors of the label texts, (labels, d): its last layer, pooled and of unit length."""
     training = encoder.training
     encoder.to(device).eval()
     d = encoder.width // encoder.layers
@@ -109,13 +121,13 @@ def encoded(encoder: TextEncoder, tokens: Tokens, pad: int, device: torch.device
 
 
 def name_table(tokens: Tokens) -> Tensor:
-    """(labels, tokens) int64, -1 where a name has ended."""
+    """Return the tokens of the label names, (labels, tokens) int64, -1 pads."""
     starts = tokens.offsets[:-1]
     first = Tokens.of(tokens.ids[a : a + n] for a, n in zip(starts, tokens.lengths.clip(max=_NAME_TOKENS), strict=True))
-    padded, _ = first.padded(np.arange(len(first)), -1)  # cut before: one long text would widen the rows of all
+    padded, _ = first.padded(np.arange(len(first)), -1)  # after the cut, because one long text would widen all rows
     return torch.from_numpy(padded.astype(np.int64))
 
 
 def log_odds(counts: NDArray[np.int64], n_points: int) -> Tensor:
-    """The score that says how frequent each label is, log(n_l / (N - n_l)), with half a point added to both."""
+    """Return the log-odds of each label's frequency, log(n_l / (N - n_l)), with half a point added to both."""
     return torch.from_numpy(np.log((counts + 0.5) / (n_points - counts + 0.5)).astype(np.float32))

@@ -1,4 +1,4 @@
-"""What the text models have in common as estimators: texts to tokens, training, prediction, explanation."""
+"""Base of the text models: texts to tokens, training, prediction, explanation, saving."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from longtail.neural.text.tokens import Tokens
 from longtail.neural.trainer import History, Validate, is_out_of_memory, train
 from longtail.objectives import resolve_weighting
 
-_BATCHES_AHEAD = 4  # a prediction keeps no gradients, so its batches may be this much larger
+_PREDICTION_BATCH_FACTOR = 4  # a prediction stores no gradients, so its batches may be larger than those of training
 QUANTISATIONS = ("none", "int8")
 
 
 class Tokeniser(Protocol):
-    """Texts to tokens and back to the characters that they stand for."""
+    """Texts to tokens, and back to the characters that the tokens stand for."""
 
     pad: int
     length: int
@@ -57,7 +57,7 @@ class Tokeniser(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PreparedTexts(Prepared):
-    """The training points, and the texts of the labels where these take part."""
+    """The training points, and the label texts if the model reads them."""
 
     label_texts: list[str] | None
 
@@ -67,10 +67,10 @@ class PreparedTexts(Prepared):
 
 @dataclass(frozen=True, eq=False)
 class TrainingTexts:
-    """What a text network is made from and trained on.
+    """What a text network is built from and trained on.
 
-    `rows`: the points of `tokens` that are trained on; `Y`: their labels. `source`: what the network starts from, a
-    pretrained encoder or a table of word vectors. `label_texts`: texts of the labels, for a model that reads them.
+    `rows` are the texts of `tokens` to train on, `Y` their labels. `source` is what the network starts from: a
+    pretrained encoder or a table of word vectors. `label_texts` are the label texts, if the model reads them.
     """
 
     tokens: Tokens
@@ -83,14 +83,14 @@ class TrainingTexts:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TextModel(NetworkEstimator):
-    """Base of the models that read texts. A subclass makes the tokeniser and the network, and writes them down."""
+    """Base of the text models. A subclass makes, saves and loads the tokeniser and the network."""
 
     input_kind = "text"
     adjustable: ClassVar[tuple[str, ...]] = ("length", "quantise")
     free_on_resume: ClassVar[tuple[str, ...]] = (*NetworkEstimator.free_on_resume, "token_cache", "quantise")
     not_saved = ("token_cache",)
-    shaped_by: ClassVar[tuple[str, ...]]  # parameters that say of which shape the network is
-    memory_by: ClassVar[str]  # parameters that say how much memory a label takes, in words
+    shaped_by: ClassVar[tuple[str, ...]]  # parameters that determine the shape of the network
+    memory_by: ClassVar[str]  # parameters that determine the memory per label, as text for a message
 
     length: int = 512
     loss: str = "bce"
@@ -98,15 +98,15 @@ class TextModel(NetworkEstimator):
     token_cache: PathLike | None = None
     quantise: str = "none"
 
-    # --- what a subclass says -----------------------------------------------------------------------------------------
+    # --- what a subclass defines --------------------------------------------------------------------------------------
 
     @abstractmethod
     def _new_tokeniser(self, texts: Sequence[str]) -> tuple[Any, Any]:
-        """Return the tokeniser of these texts, and what the network starts from (`TrainingTexts.source`)."""
+        """Return the tokeniser for these texts, and what the network starts from (`TrainingTexts.source`)."""
 
     @abstractmethod
     def _new_network(self, texts: TrainingTexts) -> ScoringNetwork:
-        """Return the network for these texts and labels; whatever is random in it is seeded."""
+        """Return the network for these texts and labels; torch is seeded."""
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -123,13 +123,13 @@ class TextModel(NetworkEstimator):
         return PreparedTexts(X, Y, self._texts_of_labels())
 
     def _texts_of_labels(self) -> list[str] | None:
-        """Return the texts of the labels, for a model that reads them."""
+        """Return the label texts, if the model reads them."""
         return None
 
     def _fit(self, prepared: Prepared, run: Run) -> None:
         X, Y = prepared.X, prepared.Y
         placement = place(self.device, self.precision)
-        losses.warn_where_unbounded(self.weighting)
+        losses.warn_if_unbounded(self.weighting)
         self._quantised: TextNetwork | None = None
         self.tokeniser_, source = self._new_tokeniser(X)
         tokens = self.tokeniser_.tokens(X, cache=self._cache())
@@ -144,7 +144,7 @@ class TextModel(NetworkEstimator):
                 raise
             raise TrainingError(
                 f"the network for {Y.shape[1]} labels does not fit into memory ({first_line(error)}); "
-                f"leave rare labels out, set a smaller {self.memory_by}, or train where there is more memory"
+                f"leave out rare labels, set a smaller {self.memory_by}, or train on a machine with more memory"
             ) from error
 
     def _train(self, texts: TrainingTexts, validate: Validate | None, run: Run) -> None:
@@ -156,7 +156,7 @@ class TextModel(NetworkEstimator):
             self.history_: History = train(training, self._batches(texts), self.plan(), validate=validate, run=run)
 
     def _training(self, network: Any, device: torch.device) -> contextlib.AbstractContextManager[None]:
-        """What holds of a network only while it is trained."""
+        """Return a context for the training of the network."""
         return contextlib.nullcontext()
 
     def _batches(self, texts: TrainingTexts) -> LengthBuckets:
@@ -170,7 +170,7 @@ class TextModel(NetworkEstimator):
     def _validation(self, X: Sequence[str], Y: sparse.csr_matrix, tested: NDArray[np.intp]) -> Validate:
         score = self._metric_scorer()
         texts, labels = [X[i] for i in tested], Y[tested]
-        # The network as it is: an 8-bit copy would be that of an earlier epoch.
+        # Without quantisation: an 8-bit copy would be that of an earlier epoch.
         return lambda module: {str(self.metric): 100 * score(self.adjusted(quantise="none"), texts, labels)}
 
     def _cache(self) -> Path | None:
@@ -184,13 +184,13 @@ class TextModel(NetworkEstimator):
         with torch_threads(self.n_jobs):
             network = self._predicting(placement.device)
             return best_labels(
-                network, tokens, k, pad=self.tokeniser_.pad, batch_size=_BATCHES_AHEAD * self.batch_size,
+                network, tokens, k, pad=self.tokeniser_.pad, batch_size=_PREDICTION_BATCH_FACTOR * self.batch_size,
                 placement=placement, among=self.label_counts_ > 0,
             )  # fmt: skip
 
     def _reader(self) -> Tokeniser:
-        """The tokeniser; it cuts to `length`, which may be set anew after training."""
-        self.tokeniser_.length = int(self.length)  # NumPy has whole numbers that JSON does not know
+        """Return the tokeniser; it cuts texts to `length`, which may be changed after fit."""
+        self.tokeniser_.length = int(self.length)  # int: JSON does not take NumPy's integers
         found: Tokeniser = self.tokeniser_
         return found
 
@@ -198,13 +198,26 @@ class TextModel(NetworkEstimator):
         if self.quantise == "none":
             return self.network_.to(device)
         if device.type != "cpu":
-            raise ParameterError("quantise='int8' is for prediction on a CPU; set device='cpu', or quantise='none'")
+            raise ParameterError("quantise='int8' predicts on a CPU only; set device='cpu' or quantise='none'")
         if self._quantised is None:
             self._quantised = quantised(self.network_.to(device))
         return self._quantised
 
     def explain(self, point: str, label: int | str) -> Explanation:
-        """Return how much each token of a text spoke for a label (its id, or its name where the model has names)."""
+        """Return how much each token of a text contributes to the score of a label.
+
+        Parameters
+        ----------
+        point : str
+            Text.
+        label : int or str
+            Label id, or label name if the model has names.
+
+        Returns
+        -------
+        Explanation
+            Score of the label and weight per token; the absolute weights sum to 1.
+        """
         self.check_fitted()
         self.check_parameters()
         text = point
@@ -223,7 +236,7 @@ class TextModel(NetworkEstimator):
         found = [TokenWeight(text[a:b], a, b, float(value / total)) for (a, b), value in shown]
         return Explanation(number, score, found)
 
-    # --- how it is kept -----------------------------------------------------------------------------------------------
+    # --- saving and loading -------------------------------------------------------------------------------------------
 
     def _get_state(self) -> State:
         state = State({"history": asdict(self.history_)})
@@ -251,4 +264,4 @@ class TextModel(NetworkEstimator):
 
     @abstractmethod
     def _like_network(self, state: State) -> TextNetwork:
-        """As `_network_from` would make it from `network_`'s state, its weights aside."""
+        """Return the network as `_network_from` would build it from this state; its weights do not matter."""

@@ -1,9 +1,8 @@
-"""What the text models have in common as networks: a loss to train, the best labels of a batch."""
+"""Base classes of the text networks: a loss to train, the best labels of a batch."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,42 +13,44 @@ from torch import nn
 from longtail.core.predictions import PAD_LABEL, PAD_SCORE, Predictions, empty_top
 from longtail.neural.batches import to_device
 from longtail.neural.device_csr import DeviceCsr, Rows
-from longtail.neural.losses import LabelWeights, Positives
+from longtail.neural.losses import LabelWeights, Loss, Positives
 from longtail.neural.mips import best_first
 from longtail.neural.placement import Placement
 from longtail.neural.text.batches import Batch, by_length
 from longtail.neural.text.tokens import Tokens
 
 Tensor = torch.Tensor
-Loss = Callable[..., Tensor]
 
 
 @dataclass(frozen=True)
 class Objective:
-    """The loss, and how much each label counts in it."""
+    """The loss, and the weights of the labels in it."""
 
     loss: Loss
     weights: LabelWeights
 
     def __call__(self, scores: Tensor, y: Rows) -> Tensor:
-        """Of scores of all labels (n, L) and the noted labels of the n points."""
+        """Return the loss for scores of all labels (n, L) and the observed labels of the n points."""
         labels = y.columns.long()
         return self.loss(scores, Positives(y.row_of_each, labels), *self.weights.of(labels))
 
 
 class TextNetwork(nn.Module, ABC):
-    """A batch is {"tokens" (n, T), "mask" (n, T) if anything is padded, "points" (n,) while training}."""
+    """Base of the text networks.
+
+    A batch is {"tokens" (n, T), "mask" (n, T) if anything is padded, "points" (n,) while training}.
+    """
 
     @abstractmethod
     def top(self, batch: Batch, k: int, among: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return at most k best labels per point and their scores, (n, k) both; -inf where there is no label.
+        """Return the k best labels per point, or fewer, and their scores, both (n, k); -inf where there is no label.
 
-        among: (L,), which labels may be found; None for all.
+        `among` (L,) are the labels that may be found; None for all.
         """
 
     @abstractmethod
     def token_weights(self, batch: Batch, label: int) -> tuple[float, Tensor]:
-        """For a batch of one text the label's score, and how much each token (T,) spoke for it."""
+        """Return the label's score for a batch of one text, and how much each token (T,) contributes to it."""
 
 
 class ScoringNetwork(TextNetwork):
@@ -57,14 +58,14 @@ class ScoringNetwork(TextNetwork):
 
     @abstractmethod
     def training_loss(self, batch: Batch, y: Rows) -> Tensor:
-        """The mean loss of the batch's points, whose noted labels are y."""
+        """Return the mean loss of the batch's points, whose observed labels are y."""
 
     def begin_step(self, share: float) -> None:
-        """Told before every step how much of the training is done, from 0 to 1."""
+        """Prepare for a step; `share`, from 0 to 1, is how much of the training is done."""
 
     @abstractmethod
     def scores(self, batch: Batch) -> Tensor:
-        """The scores of all labels, (n, L)."""
+        """Return the scores of all labels, (n, L)."""
 
     def top(self, batch: Batch, k: int, among: Tensor | None = None) -> tuple[Tensor, Tensor]:
         scores = self.scores(batch)
@@ -73,7 +74,7 @@ class ScoringNetwork(TextNetwork):
 
 
 class TextTraining(nn.Module):
-    """A network with the labels of the training points on the device: what the trainer is handed."""
+    """A network with the labels of the training points on the device: the module that the trainer trains."""
 
     def __init__(self, network: ScoringNetwork, Y: DeviceCsr) -> None:
         super().__init__()
@@ -100,7 +101,7 @@ def best_labels(
     placement: Placement,
     among: NDArray[np.bool_] | None = None,
 ) -> Predictions:
-    """Return the k best labels per text; batches of similar length, the answers in the order of the texts."""
+    """Return the k best labels per text, in the order of the texts; batches have texts of similar length."""
     labels, scores = empty_top(len(tokens), k)
     allowed = None if among is None or among.all() else torch.from_numpy(among).to(placement.device)
     with torch.inference_mode(), placement.autocast():

@@ -12,14 +12,16 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class Int8Linear(nn.Module):
-    """A linear layer whose weights are int8 with one scale an output; inputs are brought to int8 row by row as they
-    come (dynamic quantisation), products are added up in int32."""
+    """A linear layer with int8 weights and one scale per output.
+
+    Inputs are converted to int8 row by row (dynamic quantisation), products are added up in int32.
+    """
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         weight = linear.weight.detach().float()
         self.scales = (weight.abs().amax(1) / 127).clamp(min=1e-12)  # (outputs,)
-        self.weight = (weight / self.scales[:, None]).round().to(torch.int8).T.contiguous().T  # columns lie together
+        self.weight = (weight / self.scales[:, None]).round().to(torch.int8).T.contiguous().T  # column-major
         self.bias = None if linear.bias is None else linear.bias.detach().float()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -31,8 +33,11 @@ class Int8Linear(nn.Module):
 
 
 def quantised(network: Module) -> Module:
-    """A copy with every linear layer in 8 bits. Label vectors that are plain parameters (X-GRank's) stay as they are:
-    scores of labels are compared to the last digits, and they are a small part of the work."""
+    """Return a copy of the network with every linear layer in 8 bits.
+
+    Label vectors that are plain parameters (X-GRank's) are not converted: label scores are compared down to the last
+    digits, and they are a small part of the work.
+    """
     small = copy.deepcopy(network)
     for parent in list(small.modules()):
         for name, child in list(parent.named_children()):

@@ -8,8 +8,11 @@ from torch import nn
 
 
 class SteadyLayerNorm(nn.LayerNorm):
-    """torch adds up the gradients of scale and shift thread by thread on a CPU, so that their last digits differ with
-    the number of threads. Written as two operations, they are added up row by row. On a GPU it is torch's own."""
+    """Layer normalisation written as two operations on a CPU, torch's own on a GPU.
+
+    On a CPU torch adds up the gradients of scale and shift thread by thread, so that their last digits depend on the
+    number of threads. Written as two operations, they are added up row by row.
+    """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if x.is_cuda or self.weight is None:
@@ -18,7 +21,7 @@ class SteadyLayerNorm(nn.LayerNorm):
 
 
 def with_steady_norms(network: nn.Module) -> nn.Module:
-    """The network with all its layer norms exchanged, their parameters kept."""
+    """Replace all layer norms of a network in place, keeping their parameters, and return the network."""
     for parent in list(network.modules()):
         for name, child in list(parent.named_children()):
             if type(child) is nn.LayerNorm and child.bias is not None:

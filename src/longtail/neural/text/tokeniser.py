@@ -1,4 +1,4 @@
-"""Texts to the tokens of a pretrained encoder, by the tokenizer that was trained with it."""
+"""Texts to the tokens of a pretrained encoder, by the encoder's own tokenizer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from longtail.core.inputs import PathLike
 from longtail.core.state import State
 from longtail.errors import MissingExtraError, ModelError, first_line
-from longtail.neural.text.tokens import Tokens, tokenised
+from longtail.neural.text.tokens import CHARACTERS_PER_TOKEN, Tokens, tokenised
 
 try:
     from tokenizers import Tokenizer
@@ -22,24 +22,21 @@ except ImportError as missing:
 
 logger = logging.getLogger(__name__)
 
-# A text is cut to this many characters a token before it is tokenised: a text of many megabytes costs no more than one
-# that fills the length. No ordinary text has tokens that long on average.
-_CHARACTERS_A_TOKEN = 64
-_KNOWN_SHARE = 0.5  # of tokens, below which something is probably wrong
+_KNOWN_SHARE = 0.5  # of tokens; below it something is probably wrong
 
 
 class EncoderTokeniser:
-    """A Hugging Face tokenizer, with the special tokens put around a text that is cut to `length` tokens in all.
+    """A Hugging Face tokenizer that adds the special tokens and cuts a text to `length` tokens in all.
 
-    Tokens that the tokenizer does not know ([UNK]) are left out: they say nothing that training could have learned.
-    Tokenisation runs in as many threads as the `tokenizers` library takes (RAYON_NUM_THREADS).
+    Tokens that the tokenizer does not know ([UNK]) are left out: training cannot learn anything from them. The
+    `tokenizers` library chooses the number of threads (RAYON_NUM_THREADS).
     """
 
     def __init__(self, definition: str, *, pad: int, unknown: int | None, length: int) -> None:
         try:
             self.tokenizer = Tokenizer.from_str(definition)
         except Exception as error:  # the library raises plain Exception
-            raise ModelError(f"the tokenizer's definition cannot be read ({error})") from error
+            raise ModelError(f"the definition of the tokenizer cannot be read ({error})") from error
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         self.definition, self.pad, self.unknown, self.length = definition, pad, unknown, length
@@ -51,51 +48,54 @@ class EncoderTokeniser:
 
     @classmethod
     def load(cls, encoder: str, length: int) -> EncoderTokeniser:
-        """The tokenizer in an encoder's folder, or of a name at the hub."""
+        """Load the tokenizer from an encoder's folder, or by its name on the hub."""
         from transformers import AutoTokenizer
 
         try:
             loaded: Any = AutoTokenizer.from_pretrained(encoder)
             definition = loaded.backend_tokenizer.to_str()
-        except Exception as error:  # transformers raises whatever its parts raise
-            raise ModelError(f"{encoder}: there is no tokenizer that can be read ({first_line(error)})") from error
-        if len(loaded) <= len(loaded.all_special_tokens):  # what transformers makes up where it finds no files
+        except Exception as error:  # transformers raises errors of many kinds
             raise ModelError(
-                f"{encoder}: there is no tokenizer; its files (tokenizer.json, or vocab.txt and the like) "
-                "belong beside config.json"
+                f"{encoder}: the tokenizer cannot be read ({first_line(error)}); use the encoder's own tokenizer files"
+            ) from error
+        if len(loaded) <= len(loaded.all_special_tokens):  # what transformers makes up if it finds no files
+            raise ModelError(
+                f"{encoder}: no tokenizer; its files (tokenizer.json, or vocab.txt and the like) "
+                "belong next to config.json"
             )
         pad = loaded.pad_token_id
         return cls(definition, pad=0 if pad is None else pad, unknown=loaded.unk_token_id, length=length)
 
     @property
     def n_tokens(self) -> int:
-        """One more than the largest id."""
+        """One more than the largest token id."""
         return max(self.tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
     def tokens(self, texts: Sequence[str], *, cache: PathLike | None = None) -> Tokens:
+        """Return the tokens of the texts; see `tokenised` for the cache."""
         return tokenised(texts, self._encode, cache=cache, tokeniser=self._description())
 
     def check_knows(self, encoder: str, texts: Sequence[str]) -> None:
-        """That these texts are made of tokens that the tokenizer knows; `encoder` is its name."""
+        """Raise ModelError if the tokenizer knows no token of these texts, and warn if it knows few."""
         ids = [i for encoding in self._encodings([str(text) for text in texts]) for i in encoding.ids]
         share = len(self._known(ids)) / len(ids) if ids else 1.0
         if share == 0:
             raise ModelError(
-                f"{encoder}: the tokenizer knows nothing of the first {len(texts)} texts; it is not this encoder's, "
-                "or of another language"
+                f"{encoder}: the tokenizer knows no token of the first {len(texts)} texts; use the encoder's own "
+                "tokenizer, and an encoder for the language of the texts"
             )
         if share < _KNOWN_SHARE:
             logger.warning(
-                "%s: the tokenizer knows %.0f %% of the tokens of the first %d texts, and the others are left out; is "
-                "the encoder of another language?", encoder, 100 * share, len(texts),
+                "%s: the tokenizer knows only %.0f %% of the tokens of the first %d texts, the others are left out; is "
+                "the encoder for another language?", encoder, 100 * share, len(texts),
             )  # fmt: skip
 
     def name_tokens(self, names: Iterable[str]) -> Tokens:
-        """The tokens of names of labels, without special tokens."""
+        """Return the tokens of label names, without special tokens."""
         return Tokens.of(self._known(encoding.ids) for encoding in self._encodings(list(names)))
 
     def pieces(self, text: str) -> tuple[list[int], list[tuple[int, int] | None]]:
-        """The ids of one text as the encoder reads them, and the characters that each stands for (None: special)."""
+        """Return the token ids of one text as the encoder reads them, and the characters of each (None: special)."""
         encoding = self._encodings([text])[0]
         kept = [(i, span) for i, span in zip(encoding.ids, encoding.offsets, strict=True) if i != self.unknown]
         kept = kept[: self._room()]
@@ -106,7 +106,7 @@ class EncoderTokeniser:
         return max(self.length - len(self.before) - len(self.after), 0)
 
     def _encodings(self, texts: list[str]) -> list[Any]:
-        cut = [_plain(text[: self.length * _CHARACTERS_A_TOKEN]) for text in texts]
+        cut = [_plain(text[: self.length * CHARACTERS_PER_TOKEN]) for text in texts]
         found: list[Any] = self.tokenizer.encode_batch(cut, add_special_tokens=False)
         return found
 
@@ -130,5 +130,5 @@ class EncoderTokeniser:
 
 
 def _plain(text: str) -> str:
-    """The text without what UTF-8 cannot hold: halves of surrogate pairs, which some sources contain."""
+    """Remove what UTF-8 cannot encode: halves of surrogate pairs, which some sources contain."""
     return text.encode("utf-8", "ignore").decode() if any(0xD800 <= ord(c) < 0xE000 for c in text) else text

@@ -21,14 +21,17 @@ from longtail.errors import DataError, OutputError
 Ints = NDArray[np.int32]
 Encode = Callable[[list[str]], list[list[int]]]
 
-_WIDTH = 16
+_WIDTH = 16  # padded texts are a multiple of it wide
 _UNFINISHED = ".unfinished"
 CHUNK = 2048  # texts tokenised at once
+# A text is cut to this many characters per token before it is tokenised, so that a text of many megabytes costs no more
+# than one that fills the length. No ordinary text has tokens or words that long on average.
+CHARACTERS_PER_TOKEN = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """`ids` (all tokens,) int32, and `offsets` (texts + 1,) int64: text i is `ids[offsets[i] : offsets[i + 1]]`."""
+    """Tokens of many texts: text i is `ids[offsets[i] : offsets[i + 1]]`; `ids` int32, `offsets` (texts + 1,) int64."""
 
     ids: Ints
     offsets: NDArray[np.int64]
@@ -51,9 +54,12 @@ class Tokens:
         return Tokens.of(self.ids[self.offsets[i] : self.offsets[i + 1]] for i in texts)
 
     def padded(self, texts: NDArray[np.intp], pad: int) -> tuple[Ints, NDArray[np.bool_]]:
-        """Some texts as (n, longest) int32, and where they hold tokens; a text without tokens is one pad, unmasked,
-        so that no softmax over its tokens is empty. The width is a multiple of 16: tensor cores want one, and on a CPU
-        attention over other widths depends on the number of threads in its last digits."""
+        """Return some texts as (n, width) int32, and a mask of their tokens.
+
+        A text without tokens has one unmasked pad, so that no softmax over its tokens is empty. The width is a multiple
+        of 16: tensor cores need one, and on a CPU the last digits of attention over other widths depend on the number
+        of threads.
+        """
         starts = self.offsets[texts]
         lengths = self.offsets[texts + 1] - starts
         places = np.arange(-(-max(int(lengths.max(initial=0)), 1) // _WIDTH) * _WIDTH)
@@ -64,11 +70,24 @@ class Tokens:
 
 
 def tokenised(texts: Sequence[str], encode: Encode, *, cache: PathLike | None, tokeniser: str) -> Tokens:
-    """The tokens of all texts, a chunk at a time.
+    """Tokenise all texts, a chunk at a time.
 
-    cache: a folder; tokens are then written to a file there as they come and mapped, so that memory does not grow with
-    the corpus, and the same texts under the same tokeniser (a description of it) are read back the next time. A few
-    texts are not worth a file.
+    Parameters
+    ----------
+    texts : sequence of str
+        Texts.
+    encode : callable
+        Returns the tokens of a list of texts.
+    cache : path or None
+        Folder for the tokens: they are written to a file there chunk by chunk and mapped, so that memory does not grow
+        with the corpus, and read back the next time for the same texts and tokeniser. Fewer texts than a chunk are not
+        cached.
+    tokeniser : str
+        Description of the tokeniser, part of the cache key.
+
+    Returns
+    -------
+    Tokens
     """
     if cache is None or len(texts) < CHUNK:
         return Tokens.of(row for chunk in _chunks(texts) for row in encode(chunk))
@@ -84,11 +103,13 @@ def tokenised(texts: Sequence[str], encode: Encode, *, cache: PathLike | None, t
             assert kept is not None
         return kept
     except OSError as error:
-        raise OutputError(f"{folder}: tokens cannot be kept there ({error.strerror or error})") from error
+        raise OutputError(
+            f"{folder}: tokens cannot be written there ({error.strerror or error}); choose another token_cache"
+        ) from error
 
 
 def _read(ids: Path, offsets: Path, n_texts: int) -> Tokens | None:
-    """What was written before, or None where it is absent or damaged: then it is made anew."""
+    """Return what was written before, or None if it is absent or damaged and must be written again."""
     if not (ids.is_file() and offsets.is_file()):
         return None
     try:
@@ -102,7 +123,7 @@ def _read(ids: Path, offsets: Path, n_texts: int) -> Tokens | None:
 
 
 def _write(texts: Iterable[str], encode: Encode, ids: Path, offsets: Path) -> None:
-    """Both files, written beside and renamed; the offsets last, whose presence says that both are whole."""
+    """Write both files under other names and rename them, the offsets last: if they exist, both are complete."""
     _remove_abandoned(ids.parent)
     mark = secrets.token_hex(4)
     unfinished = [file.with_name(f"{file.name}.{mark}{_UNFINISHED}") for file in (ids, offsets)]
@@ -124,20 +145,25 @@ def _write(texts: Iterable[str], encode: Encode, ids: Path, offsets: Path) -> No
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """What killed processes left."""
+    """Remove the files that killed processes left."""
     for file in folder.glob(f"*{_UNFINISHED}"):
         with contextlib.suppress(FileNotFoundError):  # another process may remove the same file
             if abandoned(file):
                 file.unlink()
 
 
+def checked_texts(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the texts; raise DataError for one that is not a string."""
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(f"text {row} is {type(text).__name__} ({str(text)[:40]!r}), but must be a string")
+        yield str(text)  # str: tokenizers does not take NumPy's strings
+
+
 def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    numbered = enumerate(texts)
-    while chunk := list(islice(numbered, CHUNK)):
-        for row, text in chunk:
-            if not isinstance(text, str):
-                raise DataError(f"text {row} is {type(text).__name__} ({str(text)[:40]!r}), but must be a string")
-        yield [str(text) for _, text in chunk]  # str: NumPy's own strings are not what tokenizers take
+    checked = checked_texts(texts)
+    while chunk := list(islice(checked, CHUNK)):
+        yield chunk
 
 
 def _digest(texts: Iterable[str], tokeniser: str) -> str:

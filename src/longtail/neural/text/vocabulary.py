@@ -1,4 +1,4 @@
-"""Words and their pretrained vectors: what AttentionXML reads instead of an encoder's tokens."""
+"""Words and their pretrained vectors, which AttentionXML reads instead of an encoder's tokens."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from numpy.typing import NDArray
 
 from longtail.core.inputs import PathLike, check_path
 from longtail.core.state import State, as_bytes, from_bytes
-from longtail.errors import DataError, ModelError
-from longtail.neural.text.tokens import Tokens, tokenised
+from longtail.errors import ModelError
+from longtail.neural.text.tokens import CHARACTERS_PER_TOKEN, Tokens, checked_texts, tokenised
 
 Floats = NDArray[np.float32]
 
 _WORD = re.compile(r"[^\W_]+")
-_CHARACTERS_A_WORD = 64  # a text is cut to this many characters a word before it is split
 _PAD = 0
 
 
 class WordTokeniser:
-    """Words in lower case as numbers, 1, 2, ... in the order of `words`; 0 pads. Words that are not among them are
-    left out. A text is cut to its first `length` known words."""
+    """Lower-case words as numbers 1, 2, ... in the order of `words`; 0 pads.
+
+    Unknown words are left out. A text is cut to its first `length` known words.
+    """
 
     pad = _PAD
 
@@ -37,24 +38,23 @@ class WordTokeniser:
 
     @classmethod
     def learn(cls, texts: Iterable[str], *, size: int, length: int) -> WordTokeniser:
-        """The most frequent words of these texts, at most `size`."""
+        """Return a tokeniser that knows the most frequent words of these texts, at most `size`."""
         counts: Counter[str] = Counter()
-        for row, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise DataError(f"text {row} is {type(text).__name__} ({str(text)[:40]!r}), but must be a string")
+        for text in checked_texts(texts):
             counts.update(_words(text, length))
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls([word for word, _ in ranked[:size]], length=length)
 
     def tokens(self, texts: Sequence[str], *, cache: PathLike | None = None) -> Tokens:
+        """Return the tokens of the texts; see `tokenised` for the cache."""
         described = hashlib.sha256("\n".join(self.words).encode("utf-8", "surrogatepass")).hexdigest()
         return tokenised(texts, self._encode, cache=cache, tokeniser=f"{described}{self.length}")
 
     def pieces(self, text: str) -> tuple[list[int], list[tuple[int, int] | None]]:
-        """The numbers of a text's known words, and the characters that each stands for."""
+        """Return the numbers of a text's known words, and the characters of each."""
         found = [
             (self.number[match.group().lower()], match.span())
-            for match in _WORD.finditer(text[: self.length * _CHARACTERS_A_WORD])
+            for match in _WORD.finditer(text[: self.length * CHARACTERS_PER_TOKEN])
             if match.group().lower() in self.number
         ][: self.length]
         return [i for i, _ in found], [span for _, span in found]
@@ -73,18 +73,30 @@ class WordTokeniser:
 
 
 def _words(text: str, length: int) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text[: length * _CHARACTERS_A_WORD])]
+    return [word.lower() for word in _WORD.findall(text[: length * CHARACTERS_PER_TOKEN])]
 
 
 def word_vectors(file: PathLike, words: list[str], rng: np.random.Generator) -> Floats:
-    """(1 + words, width): row 0 is the pad's, zero; words that the file lacks get random vectors of the same size.
+    """Read the vectors of these words from a file.
 
-    file: GloVe's text format (a word and its numbers a line; .gz too), word2vec's (the same with a first line of two
-    numbers), or .npz with `words` and `vectors`.
+    Parameters
+    ----------
+    file : path
+        GloVe's text format (per line a word and its numbers; also .gz), word2vec's (the same with a first line of two
+        numbers), or .npz with `words` and `vectors`.
+    words : list of str
+        Words.
+    rng : numpy.random.Generator
+        Source of the random vectors of words that the file lacks; they have the file's standard deviation.
+
+    Returns
+    -------
+    array of shape (1 + words, width)
+        Row 0 is the pad's, zero.
     """
     path = check_path("vectors", file, "a file or None")
     if not path.is_file():
-        raise ModelError(f"the file of word vectors {file} does not exist")
+        raise ModelError(f"{file}: the file of word vectors does not exist")
     wanted = {word: i for i, word in enumerate(words, 1)}
     found: dict[int, Floats] = {}
     width = 0
@@ -94,12 +106,12 @@ def word_vectors(file: PathLike, words: list[str], rng: np.random.Generator) -> 
             found.setdefault(wanted[word], vector)
     if not found:
         raise ModelError(
-            f"{file} has vectors for none of the {len(words)} words of the texts; is it of another language?"
+            f"{file}: no vector for any of the {len(words)} words of the texts; is it for another language?"
         )
     known = np.stack(list(found.values()))
     if not np.isfinite(known).all():
         broken = words[list(found)[int(np.flatnonzero(~np.isfinite(known).all(1))[0])] - 1]
-        raise ModelError(f"{file}: the vector of {broken!r} holds numbers that are not finite")
+        raise ModelError(f"{file}: the vector of {broken!r} has numbers that are not finite")
     table = rng.normal(0.0, float(known.std()), (len(words) + 1, width)).astype(np.float32)
     table[list(found)] = known
     table[_PAD] = 0
@@ -111,9 +123,9 @@ def _from_npz(path: Path) -> Iterator[tuple[str, Floats]]:
         with np.load(path, allow_pickle=False) as content:
             words, vectors = content["words"], content["vectors"].astype(np.float32)
     except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"{path}: word vectors as .npz need the arrays words and vectors ({error})") from error
+        raise ModelError(f"{path}: not an .npz file with the arrays words and vectors ({error})") from error
     if vectors.ndim != 2 or words.shape != vectors.shape[:1]:
-        raise ModelError(f"{path}: {words.shape} words do not fit to vectors of shape {vectors.shape}")
+        raise ModelError(f"{path}: words of shape {words.shape} do not match vectors of shape {vectors.shape}")
     yield from zip(words.tolist(), vectors, strict=True)
 
 
@@ -124,12 +136,12 @@ def _from_text(path: Path) -> Iterator[tuple[str, Floats]]:
         for number, line in enumerate(_readable(lines, path), 1):
             word, *values = line.rstrip().split(" ")
             if number == 1 and len(values) == 1:
-                continue  # word2vec's: number of words and width
+                continue  # word2vec's first line: number of words and width
             width = width or len(values)
             try:
                 vector = np.array(values, np.float32)
             except ValueError as error:
-                raise ModelError(f"{path}:{number}: {line[:60]!r} is not a word and its numbers") from error
+                raise ModelError(f"{path}:{number}: {line[:60]!r} is not a word followed by numbers") from error
             if vector.size != width or width < 2:
                 raise ModelError(f"{path}:{number}: {vector.size} numbers, but the lines before have {width}")
             yield word, vector
@@ -139,4 +151,4 @@ def _readable(lines: Iterable[str], path: Path) -> Iterator[str]:
     try:
         yield from lines
     except (OSError, EOFError, zlib.error) as error:  # what a broken .gz raises
-        raise ModelError(f"{path} cannot be read ({error}); is the file whole?") from error
+        raise ModelError(f"{path}: the file cannot be read ({error}); is it complete?") from error

@@ -1,4 +1,4 @@
-"""X-GRank: a pretrained encoder trained with a loss over groups of labels, as an estimator."""
+"""X-GRank: a pretrained encoder with a vector per label and retrieval by label clusters, as an estimator."""
 
 from __future__ import annotations
 
@@ -29,60 +29,83 @@ from longtail.neural.text.xgrank_network import ClusterNetwork, FlatNetwork
 
 logger = logging.getLogger(__name__)
 
-_FEATURES = ("names", "text_vectors")  # of labels, as `LabelHead` takes them
+_FEATURES = ("names", "text_vectors")  # of labels: arguments of `LabelHead`
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class XGRank(EncoderModel):
-    """A pretrained encoder whose label scores are trained as one group of observed labels above one group of others.
+    """A pretrained encoder and one vector per label, after X-GRank.
 
-    The text is read by a transformer; its last five layers, pooled and side by side, meet a vector for every label.
-    Up to `clusters_above` labels all are scored; above, clusters of labels are retrieved first and trained end to end
-    with the ranking of their labels, `(1 - l) L_retrieve + l L_rank` with l rising from 0 to 0.5 (eq. 9).
+    The last layers of a transformer, pooled and concatenated, are scored against the label vectors. Up to
+    `clusters_above` labels, all labels are scored; above, label clusters are retrieved first.
 
     Parameters
     ----------
     encoder : path or str, default "sentence-transformers/all-MiniLM-L6-v2"
-        A folder or a hub name of a Hugging Face encoder.
+        Folder or hub name of a Hugging Face encoder.
     length : int, default 256
-        Tokens per text that are read.
+        Tokens per text; longer texts are cut. May be changed after fit.
     pooling : {"mean", "cls"}, default "mean"
-        "mean" suits sentence encoders, "cls" those trained with a first token.
+        "mean" suits sentence encoders, "cls" encoders trained with a first token.
     layers : int, default 5
         How many of the encoder's last layers are pooled.
     dropout : float, default 0.3
-        Dropout of the document's vector.
+        Dropout of the text's vector.
     loss : {"bce", "grank"}, default "bce"
-        "grank" is the paper's: log(1 + sum exp(negatives) sum exp(-positives)), eq. 4. On our data "bce" is as good or
-        better after a few epochs, see the guide on text models.
+        "grank" is the loss of the paper, which ranks the group of observed labels above the group of others:
+        log(1 + sum exp(negatives) sum exp(-positives)), eq. 4. On our data "bce" is as good or better after a few
+        epochs, see the guide on text models.
     weighting : None, str or object, default None
         None, "pw", "pw-cb", "unbiased" (with "bce") or an object of `longtail.objectives`.
     label_text : bool or path, default True
-        Whether the words of labels take part in their vectors. True: those of the label names, where `fit` is given
-        any; a file of JSON, plain or compressed, for names that are ids: `{name: text}` or `{name: {"label": text}}`.
+        Texts of the labels, from which part of their vectors is computed. True takes the label names, if `fit` is given
+        any; False uses no texts. For names that are ids: a JSON file, plain or compressed, of `{name: text}` or
+        `{name: {"label": text}}`.
     label_features : {"encoder", "words"}, default "encoder"
-        What becomes of these words: what the encoder made of the whole text before training, or the mean of the
-        encoder's word vectors, as in the paper.
+        How these texts become vectors: by the encoder as it is before training, or as the mean of the encoder's word
+        vectors, as in the paper.
     prior : bool, default True
-        The score of a label starts at how frequent it is. False: at 0, as in the paper; "bce" then takes epochs to
-        learn that labels are rare.
+        Whether the score of a label starts at the log-odds of its frequency. False starts at 0, as in the paper; "bce"
+        then takes epochs to learn that labels are rare.
     clusters_above : int, default 50,000
-        With more labels than this, clusters of labels are retrieved first.
-    cluster_size, n_retrieved, label_width : int, default 32, 60 and 512
-        Labels per cluster, clusters whose labels are ranked, width of a label's own vector; with clusters only.
-    learning_rate, head_learning_rate : float, default 3e-4 and 2e-3
-        Learning rates of the encoder, and of everything above it.
+        With more labels than this, label clusters are retrieved first.
+    cluster_size : int, default 32
+        Labels per cluster.
+    n_retrieved : int, default 60
+        Clusters per point whose labels are ranked; may be changed after fit.
+    label_width : int, default 512
+        Width of a label's own vector; only with clusters.
+    learning_rate : float, default 3e-4
+        Learning rate of the encoder.
+    head_learning_rate : float, default 2e-3
+        Learning rate of everything above the encoder.
     token_cache : path or None, default None
-        A folder for tokens, so that they are made once and need not fit into memory.
+        Folder for tokens, so that they are computed once and need not fit into memory.
     quantise : {"none", "int8"}, default "none"
-        "int8" predicts with 8-bit weights (CPU).
+        "int8" predicts with 8-bit weights, on a CPU only. May be changed after fit.
     compile : bool, default False
-        torch compiles the encoder's layers for training on a GPU, which takes half a minute and pays for large
+        Whether torch compiles the encoder's layers for training on a GPU; it takes half a minute and pays off for large
         encoders.
-    held_out, metric, patience
-        Share of the points to hold out, and when to stop by them.
-    epochs, batch_size, warmup, clip, ...
+    held_out : float, default 0.0
+        Share of the points held out for early stopping; 0 trains on all points for all epochs.
+    metric : str or None, default "P@1"
+        Metric on the held-out points, by any name of `longtail.metrics`.
+    epochs, batch_size, warmup, clip, patience, ...
         See `longtail.neural.plan.TrainingPlan`.
+
+    Attributes
+    ----------
+    network_ : FlatNetwork or ClusterNetwork
+        The trained network.
+    tokeniser_ : EncoderTokeniser
+        The tokenizer of the encoder.
+    history_ : History
+        Loss, seconds and metric per epoch.
+
+    Notes
+    -----
+    Retrieval of the clusters and ranking of their labels are trained end to end: the loss is
+    `(1 - l) L_retrieve + l L_rank` with l rising from 0 to 0.5 (eq. 9).
     """
 
     shaped_by = ("label_width",)
@@ -122,18 +145,20 @@ class XGRank(EncoderModel):
             return names if self.label_text else None
         if names is None:
             raise ParameterError(
-                f"label_text is a file ({self.label_text}), but fit was given no label_names to look up"
+                f"label_text is the file {self.label_text}, but there are no label names to look up in it; "
+                "pass label_names to fit"
             )
         text_of = read_label_table(self._label_file()).names
         if not any(name in text_of for name in names):
             raise DataError(
-                f"has none of the {len(names)} labels of the data, e.g. {names[0]!r}; it must map label names to texts",
+                f"no text for any of the {len(names)} labels of the data, e.g. {names[0]!r}; "
+                "the file must map label names to texts",
                 path=self.label_text,
             )
         missing = [name for name in names if name not in text_of]
         if missing:
             logger.warning(
-                "%s has no text for %d of the %d labels, e.g. %r; their names are taken",
+                "%s: no text for %d of the %d labels, e.g. %r; their names are used instead",
                 self.label_text, len(missing), len(names), missing[0],
             )  # fmt: skip
         return [text_of.get(name, name) for name in names]
@@ -162,11 +187,11 @@ class XGRank(EncoderModel):
         return network
 
     def _first_scores(self, counts: NDArray[np.int64], n_points: int) -> torch.Tensor:
-        """Of labels or clusters, before anything is known of a text."""
+        """Return the initial scores of labels or clusters."""
         return log_odds(counts, n_points) if self.prior else torch.zeros(counts.size)
 
     def _features_of_labels(self, texts: TrainingTexts) -> dict[str, Any]:
-        """Return what `LabelHead` is to know of the labels' texts."""
+        """Return the arguments of `LabelHead` for the label texts."""
         if texts.label_texts is None:
             return {}
         if self.label_features == "words":

@@ -1,4 +1,4 @@
-"""The networks of X-GRank: all labels at once, or clusters of labels first and then the labels of the best ones."""
+"""The networks of X-GRank: all labels at once, or label clusters first and then the labels of the best clusters."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import torch
 import torch.nn.functional as F
 
 from longtail.neural.device_csr import Rows
-from longtail.neural.losses import LabelWeights, Positives
+from longtail.neural.losses import MASKED_SCORE, LabelWeights, Loss, Positives
 from longtail.neural.text.batches import Batch
-from longtail.neural.text.candidates import OUT, children_of, noted_among
+from longtail.neural.text.candidates import children_of, observed_among
 from longtail.neural.text.encoder import TextEncoder
 from longtail.neural.text.encoder_network import EncoderNetwork
 from longtail.neural.text.label_head import LabelHead
-from longtail.neural.text.network import Loss, Objective
+from longtail.neural.text.network import Objective
 
 Tensor = torch.Tensor
 
 
 class FlatNetwork(EncoderNetwork):
-    """Every label is scored."""
+    """A network that scores every label."""
 
     objective: Objective | None = None  # for training
 
@@ -40,14 +40,14 @@ class FlatNetwork(EncoderNetwork):
 
 
 class ClusterNetwork(EncoderNetwork):
-    """Clusters of labels are scored, then the labels of the best `n_retrieved` clusters (X-GRank, sections III-D, E).
+    """A network that scores clusters, then the labels of the best `n_retrieved` (X-GRank, sections III-D and III-E).
 
-    clusters: the head of the clusters. members: (clusters, largest) labels of each, -1 pads.
+    `clusters` is the head of the clusters; `members` (clusters, largest) are the labels of each, -1 pads.
     """
 
     members: Tensor
     cluster_of: Tensor
-    # For training: the loss, the weights of clusters and of labels, and how much the ranking counts.
+    # For training: the loss, the weights of clusters and of labels, and the weight of the ranking loss.
     loss: Loss | None = None
     weights: tuple[LabelWeights, LabelWeights] | None = None
     lambda_: float = 0.0
@@ -59,7 +59,7 @@ class ClusterNetwork(EncoderNetwork):
         super().__init__(encoder, **settings)
         self.clusters, self.head = clusters, head
         self.n_retrieved = n_retrieved
-        device = members.device  # of the one that is not a weight, where a network is made for its shape alone
+        device = members.device  # the weights may be on the meta device, when only the shape of the network is needed
         cluster_of = torch.zeros(head.bias.shape[0], dtype=torch.long, device=device)
         own = torch.arange(members.shape[0], device=device)[:, None].expand_as(members)
         cluster_of[members[members >= 0]] = own[members >= 0]
@@ -73,16 +73,16 @@ class ClusterNetwork(EncoderNetwork):
         assert self.loss is not None
         assert self.weights is not None
         h, words = self.document(batch), self.encoder.word_vectors
-        noted = torch.zeros(h.shape[0], self.members.shape[0], dtype=torch.bool, device=h.device)
-        noted[y.row_of_each, self.cluster_of[y.columns.long()]] = True
+        observed = torch.zeros(h.shape[0], self.members.shape[0], dtype=torch.bool, device=h.device)
+        observed[y.row_of_each, self.cluster_of[y.columns.long()]] = True
         cluster_scores = self.clusters(h, words)
-        positive = Positives.of(noted)
+        positive = Positives.of(observed)
         retrieve = self.loss(cluster_scores, positive, *self.weights[0].of(positive.columns))
-        # Clusters with noted labels are always candidates while training; the best others fill the list up.
-        chosen = (cluster_scores.detach() + noted * 2e4).topk(self._n_best()).indices
+        # In training, clusters with observed labels are always candidates; the best others fill up the list.
+        chosen = (cluster_scores.detach() + observed * 2e4).topk(self._n_best()).indices
         candidates, present = children_of(self.members, chosen)
-        scores = self.head(h, words, candidates).masked_fill(~present, OUT)
-        positive = noted_among(candidates, present, y, self.cluster_of.shape[0])
+        scores = self.head(h, words, candidates).masked_fill(~present, MASKED_SCORE)
+        positive = observed_among(candidates, present, y, self.cluster_of.shape[0])
         rank = self.loss(scores, positive, *self.weights[1].of(candidates[positive]))
         return (1 - self.lambda_) * retrieve + self.lambda_ * rank  # eq. 9
 
@@ -101,7 +101,7 @@ class ClusterNetwork(EncoderNetwork):
         return candidates.gather(1, best.indices), best.values
 
     def scores_of_document(self, h: Tensor) -> Tensor:
-        """Of all labels, also those that are not retrieved: for explanations."""
+        """Return the scores of all labels, also of those that are not retrieved, for explanations."""
         words = self.encoder.word_vectors
         above = F.logsigmoid(self.clusters(h, words))[:, self.cluster_of]
         return F.logsigmoid(self.head(h, words)) + above
