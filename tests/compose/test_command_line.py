@@ -15,18 +15,6 @@ from longtail.data import Dataset, read_predictions, write_dataset
 
 
 @pytest.fixture
-def cli(monkeypatch, capsys):
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["longtail", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        captured = capsys.readouterr()
-        return int(stop.value.code or 0), captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture
 def folder(tmp_path):
     for name, seed in (("train", 0), ("test", 1)):
         X, Y = planted_tail(300, seed)
