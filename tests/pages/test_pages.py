@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from longtail.bench.study import read_experiments
+from longtail.core.codec import encode
 from scripts.pages.build import outdated, outputs, write
 from scripts.pages.lab import Lab, best_first, quality
 from scripts.pages.marks import filled, names
@@ -55,10 +56,38 @@ def test_results_has_one_table_and_one_picture_per_dataset(made):
         assert 5 <= len(rows) <= MOST_ROWS
 
 
-def test_every_recipe_and_variant_has_a_result_that_names_commit_and_command():
+# Datasets of the papers, which are not at hand: their recipes wait for the files (docs/lab/papers.md).
+NOT_MEASURED = {"eurlex-4k", "wiki10-31k", "amazoncat-13k", "wikilshtc-325k", "amazon-670k"}
+# Parameters that name files, whose place differs from machine to machine.
+PLACES = {"encoder", "vectors", "label_text"}
+
+
+def measured_experiments():
     files = [*(ROOT / "recipes").glob("*/*.toml"), *(ROOT / "studies").glob("*.toml")]
-    runs = Lab(ROOT).runs
-    experiments = read_experiments(files)
+    return [recipe for recipe in read_experiments(files) if recipe.dataset not in NOT_MEASURED]
+
+
+def test_a_recipe_still_says_what_its_result_was_measured_with():
+    """A default that changes must not change a recipe in silence."""
+    compared = 0
+    for recipe in measured_experiments():
+        then = Lab(ROOT).runs[recipe.dataset][recipe.name].get("parameters", {})
+        now = encode(recipe.estimator())["params"]
+        for name in (then.keys() & now.keys()) - PLACES:
+            assert plain(now[name]) == plain(then[name]), f"{recipe.title}: {name}"
+            compared += 1
+    assert compared > 1000
+
+
+def plain(value):
+    """Tuples as lists, at any depth."""
+    if isinstance(value, dict):
+        return plain(value["$tuple"]) if list(value) == ["$tuple"] else {key: plain(v) for key, v in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
+
+
+def test_every_recipe_and_variant_has_a_result_that_names_commit_and_command():
+    runs, experiments = Lab(ROOT).runs, measured_experiments()
     assert {f"{dataset}/{name}" for dataset, found in runs.items() for name in found} == {e.title for e in experiments}
     for recipe in experiments:
         result = runs[recipe.dataset][recipe.name]
