@@ -171,10 +171,10 @@ def test_an_option_that_no_model_inside_has_is_refused(name):
 def test_options_go_through_wrappers_to_the_model_that_has_them():
     bonsai = longtail.Bonsai(n_children=3, max_leaf=2)
     model = longtail.UnitRows(model=longtail.PropensityRerank(base=bonsai, folds=2)).fit(TRAIN.X, TRAIN.Y)
-    narrow = model.predict(TEST.X, k=3, beam=1, exponent=0.0)
-    assert (narrow.labels >= 0).sum() < (answers(model).labels >= 0).sum()
-    inside = model.model_.base_.predict(TEST.X, k=3, beam=1)
-    np.testing.assert_array_equal(narrow.labels, inside.labels)
+    narrow, wide = (model.predict(TEST.X, k=6, beam=beam, exponent=0.0) for beam in (1, 10))
+    assert not np.array_equal(narrow.labels, wide.labels)
+    for found, beam in ((narrow, 1), (wide, 10)):
+        np.testing.assert_array_equal(found.labels, model.model_.base_.predict(TEST.X, k=6, beam=beam).labels)
     assert model.model_.base_.beam == 10
     with pytest.raises(ParameterError, match="beam is 0"):
         model.predict(TEST.X, k=3, beam=0)
