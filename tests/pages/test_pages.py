@@ -12,10 +12,9 @@ import pytest
 from longtail.bench.study import read_experiments
 from scripts.pages.build import outdated, outputs, write
 from scripts.pages.lab import Lab, best_first, quality
-from scripts.pages.marks import filled, names
+from scripts.pages.marks import filled
 from scripts.pages.picture import Point, frontier, in_view
 from scripts.pages.results import MOST_ROWS
-from scripts.pages.tables import TABLES
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,11 +39,6 @@ def test_pictures_have_the_same_bytes_each_time(made):
         assert b"<dc:date>" not in made[path]
 
 
-def test_every_table_stands_in_some_page(made):
-    shown = {name for path, content in made.items() if path.suffix == ".md" for name in names(content.decode())}
-    assert shown == set(TABLES)
-
-
 def test_results_has_one_table_and_one_picture_per_dataset(made):
     page = made[ROOT / "docs" / "results.md"].decode()
     sections = page.split("\n## ")[1:]
@@ -59,8 +53,11 @@ def test_every_recipe_and_variant_has_a_result_that_names_commit_and_command():
     files = [*(ROOT / "recipes").glob("*/*.toml"), *(ROOT / "studies").glob("*.toml")]
     runs = Lab(ROOT).runs
     experiments = read_experiments(files)
-    assert {f"{dataset}/{name}" for dataset, found in runs.items() for name in found} == {e.title for e in experiments}
-    for recipe in experiments:
+    not_run = set(re.findall(r"`recipes/([\w-]+)/`", (ROOT / "docs" / "lab" / "papers.md").read_text(encoding="utf-8")))
+    assert not not_run & set(runs)
+    ours = [experiment for experiment in experiments if experiment.dataset not in not_run]
+    assert {f"{dataset}/{name}" for dataset, found in runs.items() for name in found} == {e.title for e in ours}
+    for recipe in ours:
         result = runs[recipe.dataset][recipe.name]
         assert re.fullmatch(r"[0-9a-f]{7}\+?", result["commit"]), recipe.title
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", result["date"]), recipe.title
