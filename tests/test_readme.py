@@ -1,4 +1,4 @@
-"""The README does not lie: its example runs and its commands exist (tests/scripts/test_pages.py checks its table)."""
+"""The README does not lie: its example runs and its commands exist (tests/pages checks its table)."""
 
 from __future__ import annotations
 
