@@ -21,9 +21,11 @@ from longtail.core.state import State
 from longtail.core.threads import thread_count
 from longtail.errors import ParameterError
 from longtail.linear.blocks import label_blocks
+from longtail.linear.groups import Group, train_groups
 from longtail.linear.limits import check_point_weights
+from longtail.linear.rare import GROUP, WorkingSetSolver, identical_labels, rare_labels
 from longtail.linear.scorer import LinearScorer
-from longtail.linear.solver import LOSSES, BlockSolver, SolverOptions, TrainedBlock, train_blocks
+from longtail.linear.solver import LOSSES, BlockSolver, SolverOptions, TrainedBlock
 from longtail.objectives import resolve_weighting
 
 logger = logging.getLogger(__name__)
@@ -67,6 +69,10 @@ class DiSMEC(Estimator):
         Weights below this absolute value are dropped.
     weight_dtype : {"float32", "float16"}, default "float32"
         How weights are saved. "float16" halves the file; loaded weights are float32 again.
+    solver : {"auto", "full"}, default "auto"
+        "auto" trains labels with a few points on working sets where the training set is large: their positives, the
+        negatives that resemble them, and a weighted sample of the others. "full" trains every label on all points; so
+        do the other losses and warm starts.
     warm_start : bool, default False
         Keep the dual variables, and start the next `fit` on the same points from them (e.g. along a path of C).
     n_jobs : int, default -1
@@ -81,7 +87,8 @@ class DiSMEC(Estimator):
     intercept_ : (L,) array of float32
         Intercepts; -inf for labels without training points.
     gaps_ : (L,) array of float64
-        Relative duality gap that each label reached.
+        Relative duality gap that each label reached, on the problem that it was trained on: that of all points, or its
+        working set.
 
     Notes
     -----
@@ -104,6 +111,7 @@ class DiSMEC(Estimator):
     max_passes: int = 100
     prune: float = 0.01
     weight_dtype: str = "float32"
+    solver: str = "auto"
     warm_start: bool = False
     n_jobs: int = -1
     random_state: int = 0
@@ -146,6 +154,7 @@ class DiSMEC(Estimator):
         if self.random_state >= 2**32:
             raise ParameterError(f"random_state is {self.random_state}, but must be below 2**32")
         check_choice("loss", self.loss, list(LOSSES))
+        check_choice("solver", self.solver, ("auto", "full"))
         check_choice("weight_dtype", self.weight_dtype, ("float32", "float16"))
         thread_count(self.n_jobs)
         weighting = resolve_weighting(self.weighting)
@@ -167,16 +176,32 @@ class DiSMEC(Estimator):
 
     def _fit(self, prepared: Prepared, run: Run) -> None:
         assert isinstance(prepared, PointsWithWeights)
-        X, Y = prepared.X, prepared.Y
+        Y = prepared.Y
         own, _ = resolve_weighting(self.weighting).coefficients(self.label_counts_, self.n_points_)
-        solver = BlockSolver(
-            X, Y, self.solver_options(), positive_weights=own, point_weights=prepared.weights, seed=self.random_state
-        )
-        self._train(solver, label_blocks(X, Y, seed=self.random_state), run, prepared.duals)
+        # Dual variables are those of points, which working sets have only some of.
+        rare = np.zeros(Y.shape[1], np.bool_) if self.solver == "full" or self.warm_start else rare_labels(Y, self.loss)
+        same_as = identical_labels(Y, own) if rare.any() else np.arange(Y.shape[1])
+        self._train(self._groups(prepared, own, rare, same_as), same_as, run, prepared.duals)
 
-    def _train(
-        self, solver: BlockSolver, blocks: list[NDArray[np.intp]], run: Run, start: sparse.csr_matrix | None
-    ) -> None:
+    def _groups(
+        self, prepared: PointsWithWeights, own: NDArray[np.floating], rare: NDArray[np.bool_], same_as: NDArray[np.intp]
+    ) -> list[Group]:
+        """Return all labels that have points, of identical ones the first: blocks of frequent ones, then rare ones."""
+        X, Y, seed = prepared.X, prepared.Y, self.random_state
+        settings: dict[str, Any] = {"positive_weights": own, "point_weights": prepared.weights, "seed": seed}
+        full = BlockSolver(X, Y, self.solver_options(), **settings)
+        if not rare.any():
+            return [Group(block, full) for block in label_blocks(X, Y, seed=seed)]
+        once = same_as == np.arange(Y.shape[1])
+        frequent = np.flatnonzero(once & ~rare & (self.label_counts_ > 0))
+        blocks = label_blocks(X, sparse.csr_matrix(Y[:, frequent]), seed=seed)
+        groups = [Group(frequent[block], full) for block in blocks]
+        sets = WorkingSetSolver(X, Y, self.solver_options(), **settings)
+        few = np.flatnonzero(once & rare)
+        few = few[np.argsort(-self.label_counts_[few], kind="stable")]
+        return groups + [Group(few[i : i + GROUP], sets) for i in range(0, few.size, GROUP)]
+
+    def _train(self, groups: list[Group], same_as: NDArray[np.intp], run: Run, start: sparse.csr_matrix | None) -> None:
         n_labels = self.n_labels_
         # As in every other model, labels without training points are never predicted: they stay padding.
         self.intercept_ = np.full(n_labels, PAD_SCORE, np.float32)
@@ -189,8 +214,10 @@ class DiSMEC(Estimator):
             weights.append(trained.weights)
             duals.append(trained.duals)
 
-        train_blocks(solver, blocks, keep, run=run, n_jobs=self.n_jobs, duals=start)
-        self.weights_ = _by_feature(weights, blocks, n_labels, solver.n_features)
+        train_groups(groups, keep, run=run, n_jobs=self.n_jobs, duals=start)
+        order = [group.labels for group in groups]
+        self.intercept_, self.gaps_ = self.intercept_[same_as], self.gaps_[same_as]
+        self.weights_ = _by_feature(weights, order, same_as, self.n_features_in_)
         self._scorer = LinearScorer(self.weights_, self.intercept_)
         unfinished = int((self.gaps_ > self.tol).sum())
         if unfinished:
@@ -199,7 +226,7 @@ class DiSMEC(Estimator):
                 unfinished, self.tol, self.max_passes, self.remedy,
             )  # fmt: skip
         if self.warm_start:
-            self._duals = _in_label_order(duals, blocks, n_labels, solver.n_points)
+            self._duals = _in_label_order(duals, order, n_labels, self.n_points_)
 
     def _kept_duals(self, n_points: int, n_labels: int) -> sparse.csr_matrix | None:
         """Return the dual variables of the previous fit, if a warm start is wanted and their shape fits the data."""
@@ -264,7 +291,13 @@ def _in_label_order(
 
 
 def _by_feature(
-    parts: list[sparse.csr_matrix], order: list[NDArray[np.intp]], n_labels: int, n_features: int
+    parts: list[sparse.csr_matrix], order: list[NDArray[np.intp]], same_as: NDArray[np.intp], n_features: int
 ) -> sparse.csr_matrix:
-    """Return the weights of all labels as (features, labels), the layout that prediction reads; empties `parts`."""
-    return _in_label_order(parts, order, n_labels, n_features).T.tocsr()
+    """Return the weights of all labels as (features, labels), the layout that prediction reads; empties `parts`.
+
+    same_as: the label whose weights each label has.
+    """
+    by_label = _in_label_order(parts, order, same_as.size, n_features)
+    if (same_as != np.arange(same_as.size)).any():
+        by_label = by_label[same_as]
+    return by_label.T.tocsr()

@@ -7,7 +7,6 @@ order in which blocks finish, or on which of them came from a checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,9 +16,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.memory import huge_zeros
-from longtail.core.progress import reported
-from longtail.core.run import Run
-from longtail.core.threads import in_threads
 from longtail.linear import kernels, limits
 from longtail.linear.simd import BLOCK
 
@@ -242,54 +238,6 @@ class BlockSolver:
         points, lanes = np.nonzero(a[:, :n_labels])
         shape = (n_labels, self.n_points)
         return sparse.csr_matrix((a[points, lanes], (lanes, self.order[points])), shape=shape)
-
-
-def train_blocks(
-    solver: BlockSolver,
-    blocks: Sequence[NDArray[np.intp]],
-    keep: Callable[[NDArray[np.intp], TrainedBlock], None],
-    *,
-    run: Run,
-    n_jobs: int | None,
-    duals: sparse.csr_matrix | None = None,
-) -> None:
-    """Train blocks in threads; read finished blocks from the run's checkpoint and write new ones to it.
-
-    Parameters
-    ----------
-    solver : BlockSolver
-        Trains a block.
-    blocks : sequence of arrays of label ids
-        At most BLOCK labels each.
-    keep : callable
-        Called as `keep(labels, trained)` for each block, in order.
-    run : Run
-        Progress and checkpoint.
-    n_jobs : int or None
-        Number of threads.
-    duals : (L, n) csr_matrix, optional
-        Dual variables to start from; zero by default.
-    """
-
-    def work(number: int) -> TrainedBlock:
-        labels, checkpoint = blocks[number], run.checkpoint
-        saved = checkpoint.get(f"block-{number:06d}") if checkpoint else None
-        # Blocks depend on similarities in floating point: another machine may cut them differently.
-        if saved is not None and np.array_equal(saved["labels"], labels):
-            return TrainedBlock.from_arrays(saved)
-        trained = solver.train(labels, duals=None if duals is None else duals[labels])
-        if checkpoint:
-            checkpoint.put(f"block-{number:06d}", trained.to_arrays() | {"labels": labels})
-        return trained
-
-    n_labels = sum(block.size for block in blocks)
-    with (
-        reported(run.progress, "training labels", n_labels) as advance,
-        in_threads(work, range(len(blocks)), n_jobs=n_jobs) as results,
-    ):
-        for labels, trained in zip(blocks, results, strict=True):
-            keep(labels, trained)
-            advance(labels.size)
 
 
 def _permuted_with_bias(X: sparse.csr_matrix, order: NDArray[np.intp], bias: float) -> tuple[NDArray, ...]:

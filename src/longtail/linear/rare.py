@@ -1,0 +1,155 @@
+"""One-vs-rest training whose cost follows the evidence: rare labels on working sets of their own.
+
+A block of the full solver looks at every point for 32 labels, so that its cost grows as points x labels. For a label
+with a handful of points nearly all of that is spent on points that have nothing to do with it. `rare_kernels` trains
+such a label on a problem with a few hundred rows; here is which labels these are, and the data in the form that the
+kernels read. What is known about accuracy and time is in docs/dismec.md.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.linear import limits
+from longtail.linear.rare_kernels import Points, Sample, Scratch, train_label
+from longtail.linear.solver import SolverOptions, TrainedBlock
+
+# The logistic loss has a share at every point, and with the hinge, whose slacks weigh the same however small, the
+# objective ended a third above the optimum: both are left to the full solver.
+LOSS = "squared-hinge"
+LEAST_WORK = 5e8  # points x labels: below, the full solver takes seconds
+GROUP = 64  # labels that are trained, and kept in a checkpoint, together
+
+_MOST_POSITIVES = 15  # of a rare label
+_SAMPLE = 256  # far points that stand for all
+_COMMON = 0.005  # share of the points from which on a feature is left to the sample
+_ROUNDS = 3  # solves per label
+_LEAST_WEIGHT = np.float32(0.05)  # score below which a feature is skipped in the search for near points
+_PASSES_PER_LOOK = 3
+
+
+def rare_labels(Y: sparse.csr_matrix, loss: str) -> NDArray[np.bool_]:
+    """Return which labels are to be trained on working sets."""
+    counts = np.bincount(Y.indices, minlength=Y.shape[1])
+    if Y.shape[0] * Y.shape[1] < LEAST_WORK or loss != LOSS:
+        return np.zeros(Y.shape[1], np.bool_)
+    return (counts > 0) & (counts <= _MOST_POSITIVES)
+
+
+def identical_labels(Y: sparse.csr_matrix, weights: NDArray[np.floating]) -> NDArray[np.intp]:
+    """Return for each label the first one with the same points and the same weight: they have the same classifier."""
+    by_label = Y.tocsc()
+    by_label.sort_indices()
+    first: dict[tuple[bytes, float], int] = {}
+    found = np.arange(Y.shape[1])
+    for label in range(Y.shape[1]):
+        points = by_label.indices[by_label.indptr[label] : by_label.indptr[label + 1]]
+        found[label] = first.setdefault((points.tobytes(), float(weights[label])), label)
+    return found
+
+
+class WorkingSetSolver:
+    """A training set in the form that `rare_kernels` reads; trains groups of rare labels.
+
+    Parameters
+    ----------
+    X : (n, D) csr_matrix of float32
+        Features.
+    Y : (n, L) csr_matrix
+        Label indicator.
+    options : SolverOptions
+        C and when to stop; the loss is the squared hinge.
+    positive_weights : (L,) array
+        Weight of each label's positives.
+    point_weights : (n,) array, optional
+        Weight of each point; all 1 by default.
+    seed : int, default 0
+        Seed of the far sample and of the order in which rows are visited.
+    """
+
+    def __init__(
+        self,
+        X: sparse.csr_matrix,
+        Y: sparse.csr_matrix,
+        options: SolverOptions,
+        *,
+        positive_weights: NDArray[np.floating],
+        point_weights: NDArray[np.floating] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.options, self.seed = options, seed
+        self.n_points, self.n_features = X.shape
+        self._members = Y.tocsc()
+        self._costs = np.asarray(options.C * positive_weights, np.float32)
+        weights = np.ones(X.shape[0], np.float32) if point_weights is None else np.asarray(point_weights, np.float32)
+        self._points = _points(X, weights)
+        self._sample = _sample(X, min(_SAMPLE, X.shape[0]), seed)
+        self._scratch = threading.local()
+
+    def train(self, labels: NDArray[np.intp], *, duals: sparse.csr_matrix | None = None) -> TrainedBlock:
+        """Train some labels, each on its own; `duals` has no meaning here."""
+        options, members, scratch = self.options, self._members, self._own_scratch()
+        prune = np.float32(min(options.prune, float(np.finfo(np.float32).max)))
+        max_looks = max(options.max_passes // _PASSES_PER_LOOK, 1)
+        intercepts, gaps = np.empty(labels.size, np.float32), np.empty(labels.size)
+        indices, data, sizes = [], [], []
+        for number, label in enumerate(labels):
+            positives = members.indices[members.indptr[label] : members.indptr[label + 1]].astype(np.int32)
+            features, w, bias_weight, gap, _ = train_label(
+                self._points, self._sample, positives, self._costs[label], np.float32(options.C),
+                np.float32(options.bias), float(options.tol), max_looks, _ROUNDS, _LEAST_WEIGHT,
+                self.seed + int(label) + 1, scratch,
+            )  # fmt: skip
+            kept = (np.abs(w) >= prune) & (w != 0)
+            order = np.argsort(features[kept])
+            indices.append(features[kept][order])
+            data.append(w[kept][order])
+            sizes.append(order.size)
+            intercepts[number], gaps[number] = bias_weight * np.float32(options.bias), gap
+        weights = sparse.csr_matrix(
+            (np.concatenate(data), np.concatenate(indices), np.concatenate([[0], np.cumsum(sizes)])),
+            shape=(labels.size, self.n_features),
+        )
+        finite = np.isfinite(intercepts) & np.isfinite(gaps)
+        limits.check_finite(np.where(finite, 0, np.nan)[None, :], gaps, labels, "label", options.C)
+        return TrainedBlock(weights, intercepts, gaps, np.zeros(2, np.int64))
+
+    def _own_scratch(self) -> Scratch:
+        """Return the arrays of this thread."""
+        if not hasattr(self._scratch, "arrays"):
+            n, d = self.n_points, self.n_features
+            self._scratch.arrays = Scratch(
+                np.full(n, -1, np.int32), np.full(d, -1, np.int32), np.empty(d, np.int32), np.empty(n, np.float32),
+                np.empty(n, np.int32),
+            )  # fmt: skip
+        arrays: Scratch = self._scratch.arrays
+        return arrays
+
+
+def _points(X: sparse.csr_matrix, weights: NDArray[np.float32]) -> Points:
+    by_feature = X.tocsc()
+    ptr = by_feature.indptr.astype(np.int64)
+    own = weights[by_feature.indices]
+    used = np.diff(ptr) > 0
+    starts = ptr[:-1][used]
+    largest, weight, square = (np.zeros(X.shape[1], np.float32) for _ in range(3))
+    if starts.size:
+        largest[used] = np.maximum.reduceat(np.abs(by_feature.data), starts)
+        weight[used] = np.add.reduceat(own.astype(np.float64), starts)
+        square[used] = np.add.reduceat(own.astype(np.float64) * np.square(by_feature.data, dtype=np.float64), starts)
+    return Points(
+        X.indptr.astype(np.int64), X.indices.view(np.uint32), X.data, weights,
+        ptr, by_feature.indices.view(np.uint32), by_feature.data,
+        largest, weight, square, np.diff(ptr) >= _COMMON * X.shape[0],
+    )  # fmt: skip
+
+
+def _sample(X: sparse.csr_matrix, size: int, seed: int) -> Sample:
+    points = np.sort(np.random.default_rng(seed).choice(X.shape[0], size, replace=False)).astype(np.int32)
+    by_feature = X[points].tocsc()
+    by_feature.sort_indices()
+    return Sample(points, by_feature.indptr.astype(np.int64), by_feature.indices.astype(np.int32), by_feature.data)

@@ -1,0 +1,250 @@
+"""Rare labels on working sets: the kernels against plain twins and LIBLINEAR, the whole against the full solver."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.svm import LinearSVC
+
+import longtail
+from longtail import DiSMEC, make_longtail
+from longtail.core.checkpoint import Checkpoint
+from longtail.core.run import Run
+from longtail.errors import ParameterError
+from longtail.linear import rare
+from longtail.linear.rare_kernels import MARGIN, Rows, build_rows, cut_sample, find_near, solve_rows, train_label
+from longtail.metrics import evaluate
+
+DATA = make_longtail(n_points=2000, n_features=1500, n_labels=300, random_state=3)
+X, Y = DATA.train.X, DATA.train.Y
+COUNTS = np.bincount(Y.indices, minlength=Y.shape[1])
+RARE = np.flatnonzero((COUNTS > 0) & (COUNTS <= 15))
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Working sets for all rare labels, however small the data."""
+    monkeypatch.setattr(rare, "LEAST_WORK", 0)
+
+
+def solver(weights=None, **parameters):
+    options = DiSMEC(**parameters).solver_options()
+    return rare.WorkingSetSolver(X, Y, options, positive_weights=np.ones(Y.shape[1]), point_weights=weights)
+
+
+def positives_of(label):
+    return np.flatnonzero(Y[:, [label]].toarray().ravel()).astype(np.int32)
+
+
+def prepared(sets, label, more=()):
+    """The problem of a label with some near negatives, and what it is made of."""
+    scratch, own = sets._own_scratch(), positives_of(label)
+    near = np.concatenate([own, np.setdiff1d(np.asarray(more, np.int32), own).astype(np.int32)])
+    scratch.place[near] = np.arange(near.size)
+    features = np.unique(X[own].indices)
+    rest = np.setdiff1d(np.unique(X[near].indices), features)
+    scratch.features[: features.size + rest.size] = np.concatenate([features, rest])
+    scratch.column[scratch.features[: features.size + rest.size]] = np.arange(features.size + rest.size)
+    cut = cut_sample(sets._points, sets._sample, scratch, features.size)
+    in_sample = np.empty(sets._sample.points.size, np.int32)
+    C, bias = np.float32(sets.options.C), np.float32(sets.options.bias)
+    made = build_rows(
+        sets._points, sets._sample, cut, near, near.size, own.size, features.size, C, C * 3, bias, scratch, in_sample
+    )
+    numbered = scratch.features[: features.size + rest.size].copy()
+    scratch.place[near], scratch.column[numbered] = -1, -1
+    return near, own, features, numbered, made, in_sample
+
+
+def dense(rows: Rows, width: int) -> np.ndarray:
+    return sparse.csr_matrix((rows.values, rows.columns, rows.ptr), shape=(rows.y.size, width)).toarray()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_problem_has_the_rows_of_its_definition(weighted):
+    u = np.random.default_rng(0).uniform(0.5, 2, X.shape[0]).astype(np.float32) if weighted else None
+    sets, weights = solver(weights=u), np.ones(X.shape[0]) if u is None else u.astype(np.float64)
+    label = int(RARE[np.argmax(COUNTS[RARE])])
+    near, own, features, numbered, (rows, n_sampled, rest), in_sample = prepared(sets, label, more=range(40, 60))
+    found, common = dense(rows, numbered.size), sets._points.common
+    np.testing.assert_array_equal(found[: near.size], X[near][:, numbered].toarray())
+    np.testing.assert_array_equal(rows.y, np.where(np.arange(rows.y.size) < own.size, 1, -1))
+    np.testing.assert_allclose(rows.costs[: near.size], weights[near] * np.where(np.isin(near, own), 3, 1), rtol=1e-6)
+    far = np.setdiff1d(np.arange(X.shape[0]), near)
+    sampled = np.intersect1d(sets._sample.points, far)
+    shared = features[common[features]]
+    has = np.asarray((X[sampled][:, shared] != 0).sum(axis=1)).ravel() > 0
+    np.testing.assert_array_equal(sets._sample.points[in_sample[:n_sampled]], sampled[has])
+    scale = weights[far].sum() / weights[sampled].sum()
+    expected = np.zeros((n_sampled, numbered.size), np.float32)
+    expected[:, np.searchsorted(features, shared)] = X[sampled[has]][:, shared].toarray()
+    np.testing.assert_array_equal(found[near.size : rest], expected)
+    np.testing.assert_allclose(rows.costs[near.size : rest], scale * weights[sampled[has]], rtol=1e-4)
+    np.testing.assert_allclose(rows.costs[rest], max(scale * weights[sampled[~has]].sum(), 1), rtol=1e-4)
+    assert not found[rest].any()
+    for row, feature in enumerate(features[~common[features]], start=rest + 1):
+        column = X[far][:, [feature]].toarray().ravel().astype(np.float64)
+        own_weight = weights[far][column != 0].sum()
+        value = np.sqrt((weights[far] * column**2).sum() / own_weight) if own_weight else 0.0
+        assert np.flatnonzero(found[row]).tolist() == ([np.searchsorted(features, feature)] if own_weight else [])
+        assert found[row].sum() == pytest.approx(value, rel=1e-3)
+        assert rows.costs[row] == pytest.approx(max(own_weight, 1e-3), rel=1e-3)
+    np.testing.assert_allclose(rows.norms, (found**2).sum(axis=1) + 0.25, rtol=1e-5)
+    assert rows.y.size == rest + 1 + (~common[features]).sum()
+
+
+def test_a_problem_is_solved_as_liblinear_solves_it():
+    sets = solver()
+    for label in RARE[:5]:
+        *_, numbered, (rows, _, _), _ = prepared(sets, int(label), more=range(0, 300, 7))
+        n_positives = int((rows.y > 0).sum())
+        a, w = np.zeros(rows.y.size, np.float32), np.zeros(numbered.size, np.float32)
+        state = np.array([7], np.uint64)
+        bias_weight, primal, gap = solve_rows(
+            rows, n_positives, a, w, np.float32(0), np.float32(0.5), 1e-4, 5000, state
+        )
+        assert gap <= 1e-4
+        svc = LinearSVC(
+            C=1.0,
+            intercept_scaling=0.5,
+            dual=True,
+            tol=1e-6,
+            max_iter=200_000,
+            random_state=0,
+        )
+        points = dense(rows, numbered.size)
+        svc.fit(points, rows.y, sample_weight=rows.costs)
+        theirs = np.append(svc.coef_.ravel(), svc.intercept_[0] / 0.5)
+        slack = np.maximum(0, 1 - rows.y * (points @ svc.coef_.ravel() + svc.intercept_[0]))
+        value = 0.5 * theirs @ theirs + (rows.costs * slack**2).sum()
+        assert primal == pytest.approx(value, rel=2e-3)
+        np.testing.assert_allclose(w, svc.coef_.ravel(), atol=0.03)
+        assert bias_weight * 0.5 == pytest.approx(svc.intercept_[0], abs=0.03)
+
+
+def test_near_points_are_those_with_a_score_above_the_margin():
+    sets, rng = solver(), np.random.default_rng(1)
+    scratch = sets._own_scratch()
+    features = np.sort(rng.choice(X.shape[1], 200, replace=False)).astype(np.int32)
+    w = rng.normal(0, 1, 200).astype(np.float32)
+    scratch.features[:200] = features
+    scratch.place[[3, 5]] = 0  # near already
+    n_found, lost = find_near(sets._points, w, 200, np.float32(-1.1), np.float32(0), scratch)
+    scores = X[:, features] @ w - 1.1
+    expected = np.setdiff1d(np.flatnonzero(scores > -1 + MARGIN), [3, 5])
+    np.testing.assert_array_equal(np.sort(scratch.found[:n_found]), expected)
+    slack = 1 + scores[expected]
+    assert lost == pytest.approx((slack**2).sum(), rel=1e-3)
+    assert n_found > 10
+
+
+@pytest.mark.parametrize("weighting", [None, "pw", "pw-cb"])
+def test_the_model_is_about_that_of_the_full_solver(always, weighting):
+    auto, full = (DiSMEC(weighting=weighting, solver=s).fit(X, Y) for s in ("auto", "full"))
+    assert (auto.weights_ != full.weights_).nnz > 0, "the rare labels are trained in another way"
+    test = DATA.test
+    of_auto, of_full = (evaluate(m.predict(test.X, k=5), test.Y, ks=(1, 5)) for m in (auto, full))
+    for name in ("P@1", "P@5"):
+        assert of_auto[name] == pytest.approx(of_full[name], abs=2.0)
+    assert (auto.gaps_ <= auto.tol).all()
+
+
+def test_the_objective_over_all_points_is_close_to_the_optimum():
+    from linear.twins import objective
+
+    sets, full = solver(prune=0), DiSMEC(solver="full", prune=0, tol=1e-3).fit(X, Y)
+    trained = sets.train(RARE)
+    found = DiSMEC(prune=0).fit(X, Y)
+    dense_weights = found.weights_.toarray()
+    dense_weights[:, RARE] = trained.weights.toarray().T
+    found.weights_, found.intercept_[RARE] = sparse.csr_matrix(dense_weights), trained.intercepts
+    ratio = objective(found, X, Y)[RARE] / objective(full, X, Y)[RARE]
+    assert (ratio > 0.99).all()
+    assert np.median(ratio) < 1.15
+
+
+def test_threads_checkpoints_and_groups_do_not_change_the_model(always, tmp_path):
+    one = DiSMEC(n_jobs=1).fit(X, Y)
+    two = DiSMEC(n_jobs=2).fit(X, Y)
+    for attempt in range(2):  # the second takes everything out of the checkpoint
+        checkpoint = Checkpoint(tmp_path / "c", resume=bool(attempt))
+        kept = DiSMEC().fit(X, Y, run=Run(checkpoint=checkpoint))
+        checkpoint._unlock()
+        assert (kept.weights_ != one.weights_).nnz == 0
+    assert (two.weights_ != one.weights_).nnz == 0
+    np.testing.assert_array_equal(two.intercept_, one.intercept_)
+    sets = solver()
+    together, alone = sets.train(RARE[:9]), sets.train(RARE[4:5])
+    assert (together.weights[4] != alone.weights[0]).nnz == 0
+
+
+def test_labels_with_the_same_points_have_the_same_weights(always):
+    twice = sparse.csr_matrix(sparse.hstack([Y, Y[:, RARE[:20]]]))
+    model = DiSMEC().fit(X, twice)
+    np.testing.assert_array_equal(model.weights_[:, RARE[:20]].toarray(), model.weights_[:, Y.shape[1] :].toarray())
+    np.testing.assert_array_equal(model.intercept_[RARE[:20]], model.intercept_[Y.shape[1] :])
+    weights = np.ones(twice.shape[1])
+    same_as = rare.identical_labels(twice, weights)
+    np.testing.assert_array_equal(same_as[Y.shape[1] :], same_as[RARE[:20]])
+    weights[-1] = 2.0  # other weights make another problem
+    assert rare.identical_labels(twice, weights)[-1] == twice.shape[1] - 1
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.5])
+def test_odd_data_are_no_trouble(always, bias):
+    rng = np.random.default_rng(2)
+    points = rng.random((40, 12)).astype(np.float32) * (rng.random((40, 12)) < 0.3)
+    points[:3] = 0  # without features
+    points[:, 11] = 0
+    points[7, 11] = 1  # a feature that one point has
+    labels = (rng.random((40, 8)) < 0.1).astype(np.float32)
+    labels[:, 0] = 0  # without points
+    labels[:, 1], labels[7, 1] = 0, 1  # one point
+    labels[:, 2], labels[0, 2] = 0, 1  # one point, without features
+    model = DiSMEC(bias=bias).fit(points, labels)
+    assert np.isfinite(model.weights_.data).all()
+    found = model.predict(points, k=8)
+    assert not (found.labels == 0).any()
+    assert np.isfinite(found.scores[found.labels >= 0]).all()
+    assert found.labels[7, 0] == 1 or labels[7].sum() > 1
+    alike = DiSMEC(bias=bias).fit(np.ones((30, 3)), [[i % 5] for i in range(30)])
+    assert np.isfinite(alike.weights_.data).all()
+
+
+def test_other_losses_and_warm_starts_see_all_points(always):
+    for parameters in ({"loss": "logistic"}, {"loss": "hinge"}, {"warm_start": True}):
+        auto, full = (DiSMEC(solver=s, **parameters).fit(X, Y) for s in ("auto", "full"))
+        assert (auto.weights_ != full.weights_).nnz == 0
+    small = rare.rare_labels(Y, "squared-hinge")
+    np.testing.assert_array_equal(np.flatnonzero(small), RARE)
+    with pytest.raises(ParameterError, match="solver is 'fast'"):
+        DiSMEC(solver="fast").fit(X, Y)
+
+
+def test_small_data_are_left_to_the_full_solver():
+    assert not rare.rare_labels(Y, "squared-hinge").any()
+    auto, full = (longtail.DiSMEC(solver=s).fit(X, Y) for s in ("auto", "full"))
+    assert (auto.weights_ != full.weights_).nnz == 0
+
+
+def test_a_label_leaves_the_scratch_arrays_as_they_were():
+    sets = solver()
+    scratch, own = sets._own_scratch(), positives_of(int(RARE[0]))
+    one = np.float32(1)
+    train_label(
+        sets._points,
+        sets._sample,
+        own,
+        one,
+        one,
+        np.float32(0.5),
+        0.03,
+        30,
+        3,
+        np.float32(0.05),
+        1,
+        scratch,
+    )
+    assert (scratch.place == -1).all()
+    assert (scratch.column == -1).all()
