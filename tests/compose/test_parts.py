@@ -83,5 +83,5 @@ def test_a_model_that_does_not_say_what_its_parts_were_is_refused(tmp_path):
     manifest = json.loads(file.read_text())
     del manifest["state"]["learned"]["part0"]["model"]
     file.write_text(json.dumps(manifest | {"sha256": store._digest(manifest)}))
-    with pytest.raises(ModelError, match="train it again"):
+    with pytest.raises(ModelError, match="train the model again"):
         longtail.load_model(tmp_path / "m")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -118,3 +119,22 @@ def test_of_many_known_names_only_the_nearest_are_said():
     assert registry.unknown("label", "?", known).endswith(
         "1,043 are known, e.g. name 0, name 1, name 10, name 100, name 1000"
     )
+
+
+def test_installed_packages_add_estimators_by_entry_points(monkeypatch):
+    def points(group):
+        named = {"longtail.estimators": ["mine", "dismec"], "longtail.parts": ["myweighting"]}
+        return [SimpleNamespace(name=name, value="longtail.core.popularity:Popularity") for name in named[group]]
+
+    monkeypatch.setattr("importlib.metadata.entry_points", points)
+    registry._installed.cache_clear()
+    try:
+        assert "mine" in registry.estimator_names()
+        assert registry.estimator_class("mine") is registry.estimator_class("popularity")
+        assert registry.named_class("myweighting") is registry.estimator_class("popularity")
+        assert registry.estimator_class("dismec").__name__ == "DiSMEC", "names of longtail itself stay"
+    finally:
+        registry._installed.cache_clear()
+    monkeypatch.undo()
+    with pytest.raises(ParameterError, match=r"unknown class .*register_estimator"):
+        registry.named_class("mine")

@@ -28,6 +28,7 @@ def explain(
     from longtail.core.model import load_model
 
     loaded = load_model(model)
+    options.check_reads_texts(loaded, model)
     names = loaded.label_names_
     if label:
         is_id = label.isdecimal() and label not in (names or [])  # a name that looks like an id is a name

@@ -62,9 +62,17 @@ def load(path: Path, exponent: float | None) -> Any:
     model = load_model(path)
     if exponent is None:
         return model
-    if not model.takes("exponent"):
+    if "exponent" not in model.options():
         raise ParameterError(
             f"{path}: {type(model_behind(model)).__name__} has no exponent; train with --model propensityrerank or "
             "ranknet"
         )
     return model.adjusted(exponent=exponent)
+
+
+def check_reads_texts(model: Any, path: Path) -> None:
+    """Raise ParameterError if a model was trained on features."""
+    from longtail.errors import ParameterError
+
+    if model.input_kind != "text":
+        raise ParameterError(f"{path} was trained on features and cannot read a text; train it on texts, or give DATA")

@@ -55,10 +55,8 @@ def predict(
 def _show(loaded: Any, model: Path, text: str, k: int, *, as_json: bool) -> None:
     """Print the labels of one text, best first."""
     from longtail.app.console import print_json, print_table
-    from longtail.errors import ParameterError
 
-    if loaded.input_kind != "text":
-        raise ParameterError(f"{model} was trained on features and cannot read a text; train it on texts, or give DATA")
+    options.check_reads_texts(loaded, model)
     found = loaded.predict([text], k=k)
     kept = found.labels[0] >= 0
     names = loaded.label_names_

@@ -168,7 +168,7 @@ def _checked(path: Path, name: str, make: Any, value: Any) -> Any:
 
 
 def _check_features(recipe: Recipe, prefix: str) -> None:
-    known = [*TextFeatures._get_param_names(), "normalise"]
+    known = [*TextFeatures().get_params(), "normalise"]
     for name in recipe.features:
         if name not in known:
             raise DataError(unknown("field", name, known), path=recipe.path, field=f"{prefix}features.{name}")

@@ -79,7 +79,7 @@ class Ensemble(Splits, Wrapper):
 
     @property
     def parts(self) -> list[Any]:
-        return super().parts if isinstance(self.models, (list, tuple)) else []
+        return list(self.models) if isinstance(self.models, (list, tuple)) else []
 
     @property
     def models_(self) -> list[Any]:
@@ -133,6 +133,12 @@ class Ensemble(Splits, Wrapper):
     def with_default_parts(self) -> Self:
         return self  # there is no default choice of models
 
+    def _prepare(self, X: Any, Y: sparse.csr_matrix, **more: Any) -> Prepared:
+        if self.prefit:
+            for model in self.parts:
+                check_fitted_part(model, Y.shape[1])
+        return super()._prepare(X, Y, **more)
+
     def _fit(self, prepared: Prepared, run: Run) -> None:
         X, Y = prepared.X, prepared.Y
         n_models = len(self.parts)
@@ -141,7 +147,7 @@ class Ensemble(Splits, Wrapper):
         if self.weights is not None and not isinstance(self.weights, str):
             self.weights_ = _check_weights(self.weights, n_models)
         if self.prefit:
-            self.parts_ = [check_fitted_part(model, Y.shape[1]) for model in self.parts]
+            self.parts_ = self.parts
             self.label_counts_, self.n_points_ = self.models_[0].label_counts_, self.models_[0].n_points_
         else:
             self.parts_ = [
@@ -191,6 +197,8 @@ class Ensemble(Splits, Wrapper):
         return np.hstack([p.labels for p in found]), np.hstack(values)
 
     def _predict(self, X: Any, k: int) -> Predictions:
+        if self.combine == "scores" and not self.calibrations_:
+            raise ParameterError("combine was changed to 'scores' after fit, which needs calibrations; fit again")
         found = [model.predict(X, k=max(k, min(self.candidates, self.n_labels_))) for model in self.models_]
         parts = []
         for start in range(0, max(len(found[0]), 1), _CHUNK):

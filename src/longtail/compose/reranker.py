@@ -53,6 +53,15 @@ class Candidates:
         return Candidates(self.labels[rows], self.log_odds[rows], self.hits[rows], self.truth[rows])
 
 
+@dataclass(frozen=True, eq=False)
+class WithPropensities(Prepared):
+    """Points, and the inverse propensities by the label counts of the base's training data."""
+
+    label_counts: NDArray[np.int64]
+    n_points: int
+    inverse: Floats
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class Reranker(Splits, Wrapper):
     """Base of the modules that re-rank: the base proposes labels, its scores become log-odds, the module ranks again.
@@ -74,7 +83,10 @@ class Reranker(Splits, Wrapper):
         self.check_splits()
 
     def _fit(self, prepared: Prepared, run: Run) -> None:
+        assert isinstance(prepared, WithPropensities)
         X, Y = prepared.X, prepared.Y
+        self.label_counts_, self.n_points_ = prepared.label_counts, prepared.n_points
+        self._set_inverse(prepared.inverse)
         self.parts_, unseen = self._base_and_unseen(X, Y, run)
         found, truth = unseen.predictions, Y[unseen.rows]
         hits = Matches.of(found, truth).hits
@@ -82,14 +94,13 @@ class Reranker(Splits, Wrapper):
         log_odds = self.calibration_(found.scores, unseen.groups)
         self._learn(Candidates(found.labels, log_odds, hits, truth), run)
 
-    def _prepare(self, X: Any, Y: sparse.csr_matrix, **more: Any) -> Prepared:
-        if self.prefit:
-            base = check_fitted_part(self.base, Y.shape[1])
-            # Propensities come from the label counts of the base's training data; X is what it has not seen.
-            self.label_counts_, self.n_points_ = base.label_counts_, base.n_points_
+    def _prepare(self, X: Any, Y: sparse.csr_matrix, **more: Any) -> WithPropensities:
+        super()._prepare(X, Y, **more)
+        # Where the base is fitted, by the label counts of its training data; X is what it has not seen.
+        seen = check_fitted_part(self.base, Y.shape[1]) if self.prefit else self
         # Propensities that do not fit the labels must be an error before training, not after hours.
-        self._set_inverse(1 / propensities_from(self.propensity, self.label_counts_, self.n_points_))
-        return super()._prepare(X, Y, **more)
+        propensities = propensities_from(self.propensity, seen.label_counts_, seen.n_points_)
+        return WithPropensities(X, Y, seen.label_counts_, seen.n_points_, 1 / propensities)
 
     def _base_and_unseen(self, X: Any, Y: sparse.csr_matrix, run: Run) -> tuple[list[Any], Unseen]:
         k = min(self.candidates, Y.shape[1])

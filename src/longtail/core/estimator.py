@@ -137,7 +137,7 @@ class Estimator(BaseEstimator, ABC):
             raise DataError("nothing to learn from: no point has a label")
         names = check_label_names(label_names, Y.shape[1])
         self.n_points_, self.n_labels_ = n_points, Y.shape[1]
-        if self.input_kind == "features":
+        if self._kind_to_fit() == "features":
             self.n_features_in_ = X.shape[1]
         self.label_counts_ = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int64)
         self.label_names_ = names
@@ -200,23 +200,20 @@ class Estimator(BaseEstimator, ABC):
             Of the same class; both share what was learned.
         """
         self.check_fitted()
+        known = self.options()
         for name in options:
-            if not self.takes(name):
-                without = " and ".join(type(model).__name__ for model in self._innermost())
-                raise ParameterError(f"{name} is given, but {without} cannot change it after training")
+            if name not in known:
+                said = f"options are {', '.join(sorted(known))}" if known else "it has no options"
+                raise ParameterError(f"predict of this {type(self).__name__} takes no {name}; {said}")
         view = copy.copy(self)
         for name in self.adjustable:
             if name in options:
                 setattr(view, name, options[name])
         return view
 
-    def takes(self, option: str) -> bool:
-        """Return whether `predict` takes this option."""
-        return option in self.adjustable
-
-    def _innermost(self) -> list[Estimator]:
-        """Return the fitted models that do the work; a wrapper's are inside it."""
-        return [self]
+    def options(self) -> set[str]:
+        """Return the parameters that `predict` takes for one call."""
+        return set(self.adjustable)
 
     def explain(self, point: Any, label: int | str) -> Explanation:
         """Return how much each token of one point contributed to the score of a label.
@@ -275,9 +272,13 @@ class Estimator(BaseEstimator, ABC):
     def check_parameters(self) -> None:
         """Raise ParameterError for values that cannot be used; `fit` and `predict` call it before any work."""
 
+    def _kind_to_fit(self) -> str:
+        """Return what the next `fit` reads."""
+        return self.input_kind
+
     def _check_X(self, X: Any, *, fitted: bool = False) -> Any:
         """Return X as `_fit` and `_predict` get it; `fitted`: compare it with the training data."""
-        if self.input_kind == "features":
+        if (self.input_kind if fitted else self._kind_to_fit()) == "features":
             return check_lengths(check_features(X, n_features=self.n_features_in_ if fitted else None))
         return check_texts(X)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -10,16 +11,19 @@ from longtail.core import codec
 
 
 def job_of(model: BaseEstimator) -> dict[str, Any]:
-    """Return class and parameters of a model and of models inside, except what may change on resume."""
-    free = {"n_jobs", *getattr(model, "free_on_resume", ())}
-    kept = {name: value for name, value in codec.parameters(model).items() if name not in free}
-    cls = type(model)  # not by its registered name: whoever is trained need not be saved
-    return {"model": f"{cls.__module__}:{cls.__qualname__}", "parameters": _identity(kept)}
+    """Return class and parameters of a model and of models inside, except what may change on resume.
+
+    Models inside may change nothing but their number of threads: what they predicted for unfinished parts depends on
+    the rest, also on parameters that only prediction reads.
+    """
+    return _identity(model, free={"n_jobs", *getattr(model, "free_on_resume", ())})
 
 
-def _identity(value: Any) -> Any:
-    if isinstance(value, BaseEstimator):
-        return job_of(value)
+def _identity(value: Any, free: set[str] | None = None) -> Any:
+    # Classes by module and name: what is trained need not be registered, as what is saved must be.
+    if isinstance(value, BaseEstimator) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+        kept = {k: _identity(v) for k, v in codec.parameters(value).items() if k not in (free or {"n_jobs"})}
+        return {"class": f"{type(value).__module__}:{type(value).__qualname__}", "parameters": kept}
     if isinstance(value, (list, tuple)):
         return [_identity(item) for item in value]
     if isinstance(value, dict):

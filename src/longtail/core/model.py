@@ -100,7 +100,7 @@ def restore(model: Estimator, state: State, *, label_names: list[str] | None = N
     model.n_points_ = int(state.values["n_points"])
     model.label_counts_ = np.asarray(state.arrays["label_counts"])
     model.n_labels_ = int(model.label_counts_.shape[0])
-    if model.input_kind == "features":
+    if "n_features" in state.values:
         model.n_features_in_ = int(state.values["n_features"])
     model.label_names_, model.fingerprint_ = label_names, ""
     model._set_state(state.part("learned"))
@@ -131,8 +131,6 @@ def part_state(part: Estimator, label_names: list[str] | None) -> State:
 
 def restored_part(state: State, label_names: list[str] | None) -> Any:
     """Return the fitted model that `part_state` described."""
-    if "model" not in state.values:
-        raise ModelError("an older longtail saved this model without the classes of its parts; train it again")
     part = codec.decode(state.values["model"])
     if not isinstance(part, Estimator):
         raise ModelError(f"a part of the model, {state.values['model']!r}, is not an estimator")

@@ -7,7 +7,9 @@ registered: a manifest cannot ask for anything else.
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
+import importlib.metadata
 from collections.abc import Iterable
 
 from longtail.errors import ParameterError
@@ -68,30 +70,46 @@ def register_part(name: str, target: str) -> None:
     _PARTS[name] = target
 
 
+@functools.cache
+def _installed(group: str) -> dict[str, str]:
+    """Return what installed packages add, by their entry points; names of longtail itself cannot be replaced."""
+    return {point.name: point.value for point in importlib.metadata.entry_points(group=group)}
+
+
+def _estimators() -> dict[str, str]:
+    return _installed("longtail.estimators") | _ESTIMATORS
+
+
+def _classes() -> dict[str, str]:
+    return _installed("longtail.parts") | _estimators() | _PARTS
+
+
 def estimator_names() -> list[str]:
     """Return the names of all estimators, sorted."""
-    return sorted(_ESTIMATORS)
+    return sorted(_estimators())
 
 
 def estimator_class(name: str) -> type:
     """Return the estimator class with this name, e.g. "dismec"."""
-    if name not in _ESTIMATORS:
-        raise ParameterError(unknown("model", name, _ESTIMATORS))
-    return _import(_ESTIMATORS[name])
+    targets = _estimators()
+    if name not in targets:
+        raise ParameterError(unknown("model", name, targets))
+    return _import(targets[name])
 
 
 def named_class(name: str) -> type:
     """Return the class with this name: an estimator or a part (weighting, features, ...)."""
-    targets = _ESTIMATORS | _PARTS
+    targets = _classes()
     if name not in targets:
-        raise ParameterError(unknown("class", name, targets))
+        said = unknown("class", name, targets)
+        raise ParameterError(f"{said}; a class of another package must be installed or registered (register_estimator)")
     return _import(targets[name])
 
 
 def name_of(cls: type) -> str:
     """Return the registered name of a class, or raise ParameterError if it has none."""
     target = f"{cls.__module__}:{cls.__qualname__}"
-    for name, known in (_ESTIMATORS | _PARTS).items():
+    for name, known in _classes().items():
         if known == target:
             return name
     register = "register_estimator" if hasattr(cls, "fit") else "register_part"

@@ -6,6 +6,7 @@ default base, what it reads, the options that `predict` passes on, how it is sav
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, ClassVar, Self
 
 from sklearn.base import clone
@@ -21,11 +22,20 @@ DEFAULT_BASE = "dismec"
 
 
 class KindOfParts:
-    """The `input_kind` of a wrapper: that of the estimators inside, or "features" for the class itself."""
+    """The `input_kind` of a wrapper: that of the estimators inside, or "features" for the class itself.
+
+    Once fitted it is that of the fitted parts: the parameter may have been changed since.
+    """
 
     def __get__(self, wrapper: Any, owner: type) -> str:
-        parts = [] if wrapper is None else wrapper.parts
-        return next((part.input_kind for part in parts if isinstance(part, Estimator)), "features")
+        if wrapper is None:
+            return "features"
+        return kind_of(vars(wrapper).get("parts_") or wrapper.parts)
+
+
+def kind_of(parts: list[Any]) -> str:
+    """Return what these estimators read."""
+    return next((part.input_kind for part in parts if isinstance(part, Estimator)), "features")
 
 
 class Wrapper(Estimator):
@@ -50,8 +60,7 @@ class Wrapper(Estimator):
     @property
     def parts(self) -> list[Any]:
         """The unfitted parts, as the parameter has them; None stands for the default base."""
-        held = getattr(self, self.slot)
-        return list(held) if isinstance(held, (list, tuple)) else [held]
+        return [getattr(self, self.slot)]
 
     @property
     def base_(self) -> Any:
@@ -69,29 +78,30 @@ class Wrapper(Estimator):
             if part is not None:
                 check_part(self.slot, part)
 
-    def takes(self, option: str) -> bool:
-        return super().takes(option) or any(part.takes(option) for part in self.parts_)
+    def options(self) -> set[str]:
+        parts = vars(self).get("parts_") or [part for part in self.parts if isinstance(part, Estimator)]
+        return super().options().union(*(part.options() for part in parts))
 
     def adjusted(self, **options: Any) -> Self:
         view = super().adjusted(**options)
         rest = {name: value for name, value in options.items() if name not in self.adjustable}
-        view.parts_ = [
-            part.adjusted(**{name: value for name, value in rest.items() if part.takes(name)}) for part in self.parts_
-        ]
+        taken = [{name: rest[name] for name in rest.keys() & part.options()} for part in self.parts_]
+        view.parts_ = [part.adjusted(**own) for part, own in zip(self.parts_, taken, strict=True)]
         return view
-
-    def _innermost(self) -> list[Estimator]:
-        return [model for part in self.parts_ for model in part._innermost()]
 
     def explain(self, point: Any, label: int | str) -> Explanation:
         self.check_fitted()
         if len(self.parts_) > 1:
             raise ParameterError(
                 f"{type(self).__name__} contains {len(self.parts_)} models, each with its own explanation; "
-                "ask one of them: model.parts_[0].explain(...)"
+                f"ask one of the models in its parts_"
             )
         explained: Explanation = self.parts_[0].explain(point, self.label_id(label))
         return explained
+
+    def _kind_to_fit(self) -> str:
+        follows_parts = isinstance(inspect.getattr_static(type(self), "input_kind"), KindOfParts)
+        return kind_of(self.parts) if follows_parts else self.input_kind
 
     def _new_part(self) -> Estimator:
         return new_part(self.parts[0])

@@ -15,7 +15,6 @@ from longtail.core.estimator import Estimator
 from longtail.core.wrapper import Wrapper
 from longtail.errors import ParameterError
 from longtail.features.pipeline import TextPipeline, UnitRows
-from longtail.features.text import TextFeatures
 from longtail.objectives import PropensityModel, resolve_weighting
 
 _WORDS = {"none": None, "true": True, "false": False}  # Python's spelling works, too
@@ -67,8 +66,8 @@ def build_estimator(
     model = _wrapped(registry.estimator_class(name)(), name, base)
     prefix = ""
     if text and model.input_kind == "features":
-        model, prefix = TextPipeline(model=model, features=TextFeatures()), "model."
-    elif unit_rows and model.input_kind == "features":
+        model, prefix = TextPipeline(model=model).with_default_parts(), "model."
+    elif unit_rows and model.input_kind == "features" and not isinstance(model, UnitRows):
         model, prefix = UnitRows(model=model), "model."
     if weighting is not None:
         model.set_params(**dict.fromkeys(_weighting_parameters(model, name), weighting))
@@ -104,8 +103,7 @@ def _of_one_kind(models: list[Estimator]) -> list[Estimator]:
     if all(model.input_kind == "features" for model in models):
         return models
     return [
-        TextPipeline(model=model, features=TextFeatures()) if model.input_kind == "features" else model
-        for model in models
+        TextPipeline(model=model).with_default_parts() if model.input_kind == "features" else model for model in models
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -197,8 +198,9 @@ class AttentionXML(TextModel):
 
     def _predicting(self, device: torch.device) -> TextNetwork:
         network = super()._predicting(device)
-        if isinstance(network, AttentionTree):
-            network.beam = self.beam  # may be changed after fit
+        if isinstance(network, AttentionTree) and network.beam != self.beam:
+            network = copy.copy(network)  # shares the weights; other views of this model may have other beams
+            network.beam = self.beam
         return network
 
     def _network_state(self) -> State:

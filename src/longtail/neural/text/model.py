@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import json
 from abc import abstractmethod
@@ -130,7 +131,7 @@ class TextModel(NetworkEstimator):
         X, Y = prepared.X, prepared.Y
         placement = place(self.device, self.precision)
         losses.warn_if_unbounded(self.weighting)
-        self._quantised: TextNetwork | None = None
+        self._copies: dict[str, TextNetwork] = {}  # shared by views of the model, see `adjusted`
         self.tokeniser_, source = self._new_tokeniser(X)
         tokens = self.tokeniser_.tokens(X, cache=self._cache())
         learning, tested = held_out.split(len(tokens), self.held_out, self.random_state)
@@ -190,18 +191,18 @@ class TextModel(NetworkEstimator):
 
     def _reader(self) -> Tokeniser:
         """Return the tokeniser; it cuts texts to `length`, which may be changed after fit."""
-        self.tokeniser_.length = int(self.length)  # int: JSON does not take NumPy's integers
-        found: Tokeniser = self.tokeniser_
-        return found
+        reader: Tokeniser = copy.copy(self.tokeniser_)  # other views of this model may read other lengths
+        reader.length = int(self.length)  # int: JSON does not take NumPy's integers
+        return reader
 
     def _predicting(self, device: torch.device) -> TextNetwork:
         if self.quantise == "none":
             return self.network_.to(device)
         if device.type != "cpu":
             raise ParameterError("quantise='int8' predicts on a CPU only; set device='cpu' or quantise='none'")
-        if self._quantised is None:
-            self._quantised = quantised(self.network_.to(device))
-        return self._quantised
+        if "int8" not in self._copies:
+            self._copies["int8"] = quantised(self.network_.to(device))
+        return self._copies["int8"]
 
     def explain(self, point: str, label: int | str) -> Explanation:
         """Return how much each token of a text contributes to the score of a label.
@@ -247,7 +248,7 @@ class TextModel(NetworkEstimator):
         return state
 
     def _set_state(self, state: State) -> None:
-        self._quantised = None
+        self._copies = {}
         self.tokeniser_ = self._tokeniser_from(state.part("tokeniser"))
         self.network_ = self._network_from(state.part("network"))
         self.network_.eval()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -220,8 +221,9 @@ class XGRank(EncoderModel):
 
     def _predicting(self, device: torch.device) -> TextNetwork:
         network = super()._predicting(device)
-        if isinstance(network, ClusterNetwork):
-            network.n_retrieved = self.n_retrieved  # may be changed after fit
+        if isinstance(network, ClusterNetwork) and network.n_retrieved != self.n_retrieved:
+            network = copy.copy(network)  # shares the weights; other views of this model may retrieve more or fewer
+            network.n_retrieved = self.n_retrieved
         return network
 
     def _network_state(self) -> State:
