@@ -99,7 +99,7 @@ def test_features_are_scaled_to_unit_rows_on_request(tmp_path):
     X = sparse.csr_matrix(np.float32([[3, 4, 0], [0, 0, 0], [0, 0, 2]]))
     for name in ("train", "test"):
         write_dataset(Dataset(Y=[[0], [1], [0]], X=X), root / f"{name}.txt")
-    recipe = recipe_for(tmp_path, features="normalise = true", suffix="txt")
+    recipe = recipe_for(tmp_path, features="unit_rows = true", suffix="txt")
     scaled = read_dataset(prepared(recipe, tmp_path / "data", tmp_path / "cache") / "train").X
     np.testing.assert_allclose(scaled.toarray(), [[0.6, 0.8, 0], [0, 0, 0], [0, 0, 1]], rtol=1e-6)
     with pytest.raises(DataError, match="features already"):

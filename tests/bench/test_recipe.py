@@ -15,7 +15,7 @@ seed = 3
 train = "train.txt"
 test = "test.txt"
 [features]
-normalise = true
+unit_rows = true
 [model]
 name = "dismec"
 weighting = "pw"
@@ -52,9 +52,9 @@ def test_a_recipe_is_read(tmp_path):
         ('weighting = "pw"', 'weighting = "pq"', "'model': unknown weighting"),
         ("C = 0.5", "C = -1", "'model': C is -1"),
         ("C = 0.5", "D = 1", "'model': unknown parameter"),
-        ("normalise = true", "normalize = true", "'features.normalize': unknown field"),
-        ("normalise = true", "normalise = 1", "'features.normalise': must be true or false"),
-        ("normalise = true", "min_df = -1", "'features': min_df is -1"),
+        ("unit_rows = true", "units = true", "'features.units': unknown field"),
+        ("unit_rows = true", "unit_rows = 1", "'features.unit_rows': must be true or false"),
+        ("unit_rows = true", "min_df = -1", "'features': min_df is -1"),
         ("[0.5, 0.4]", "[0.5]", "'evaluate.propensity'"),
         ("[data]", "[data", "cannot be read as TOML"),
     ],

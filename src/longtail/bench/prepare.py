@@ -69,12 +69,12 @@ def _featurised(recipe: Recipe, training: Dataset, test: Path) -> tuple[Dataset,
         features = text_features(recipe.features)
         X, X_test = features.fit_transform(training.texts), features.transform(testing.texts)
     else:
-        if set(recipe.features) - {"normalise"}:
+        if set(recipe.features) - {"unit_rows"}:
             raise DataError(
-                "the data has features already; only normalise can be used", path=recipe.path, field="features"
+                "the data has features already; only unit_rows can be used", path=recipe.path, field="features"
             )
         X, X_test = training.X, testing.X
-    if recipe.features.get("normalise", False):
+    if recipe.features.get("unit_rows", False):
         X, X_test = unit_rows(X), unit_rows(X_test)
     return replace(training, X=X, texts=None), replace(testing, X=X_test, texts=None)
 

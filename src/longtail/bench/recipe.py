@@ -34,7 +34,7 @@ class Recipe:
     `train` and `test` are relative to the data root, or else to the recipe's folder. Files that parameters name (word
     vectors, label texts) are relative to the data root.
 
-    `features` holds parameters of TextFeatures for texts, or `{"normalise": True}` to scale the rows of given features
+    `features` holds parameters of TextFeatures for texts, or `{"unit_rows": True}` to scale the rows of given features
     to unit length. Features are computed before training and cached; recipes with the same data and features share
     them.
 
@@ -168,19 +168,19 @@ def _checked(path: Path, name: str, make: Any, value: Any) -> Any:
 
 
 def _check_features(recipe: Recipe, prefix: str) -> None:
-    known = [*TextFeatures().get_params(), "normalise"]
+    known = [*TextFeatures().get_params(), "unit_rows"]
     for name in recipe.features:
         if name not in known:
             raise DataError(unknown("field", name, known), path=recipe.path, field=f"{prefix}features.{name}")
-    normalise = recipe.features.get("normalise", False)
-    if not isinstance(normalise, bool):
-        raise DataError("must be true or false", path=recipe.path, field=f"{prefix}features.normalise")
+    unit_rows = recipe.features.get("unit_rows", False)
+    if not isinstance(unit_rows, bool):
+        raise DataError("must be true or false", path=recipe.path, field=f"{prefix}features.unit_rows")
     _checked(recipe.path, f"{prefix}features", lambda _: text_features(recipe.features).check_parameters(), None)
 
 
 def text_features(features: Mapping[str, Any]) -> TextFeatures:
     """Return TextFeatures with a recipe's parameters (TOML has no tuples, and `ngram_range` is one)."""
     parameters: dict[str, Any] = {
-        name: tuple(v) if isinstance(v, list) else v for name, v in features.items() if name != "normalise"
+        name: tuple(v) if isinstance(v, list) else v for name, v in features.items() if name != "unit_rows"
     }
     return TextFeatures(**parameters)
