@@ -26,6 +26,7 @@ RARE = np.flatnonzero((COUNTS > 0) & (COUNTS <= 15))
 def always(monkeypatch):
     """Working sets for all rare labels, however small the data."""
     monkeypatch.setattr(rare, "LEAST_WORK", 0)
+    monkeypatch.setattr(rare, "LEAST_SHARE", 0)
 
 
 def solver(weights=None, **parameters):
@@ -222,8 +223,14 @@ def test_other_losses_and_warm_starts_see_all_points(always):
         DiSMEC(solver="fast").fit(X, Y)
 
 
-def test_small_data_are_left_to_the_full_solver():
+def test_small_data_and_data_with_few_rare_labels_are_left_to_the_full_solver(monkeypatch):
     assert not rare.rare_labels(Y, "squared-hinge").any()
+    monkeypatch.setattr(rare, "LEAST_WORK", 0)
+    share = RARE.size / (COUNTS > 0).sum()
+    for least, used in ((share - 0.01, True), (share + 0.01, False)):
+        monkeypatch.setattr(rare, "LEAST_SHARE", least)
+        assert rare.rare_labels(Y, "squared-hinge").any() == used
+    monkeypatch.undo()
     auto, full = (longtail.DiSMEC(solver=s).fit(X, Y) for s in ("auto", "full"))
     assert (auto.weights_ != full.weights_).nnz == 0
 

@@ -22,6 +22,7 @@ from longtail.linear.solver import SolverOptions, TrainedBlock
 # objective ended a third above the optimum: both are left to the full solver.
 LOSS = "squared-hinge"
 LEAST_WORK = 5e8  # points x labels: below, the full solver takes seconds
+LEAST_SHARE = 0.5  # of the labels that are rare: below, the others take most of the time anyway
 GROUP = 64  # labels that are trained, and kept in a checkpoint, together
 
 _MOST_POSITIVES = 15  # of a rare label
@@ -35,9 +36,9 @@ _PASSES_PER_LOOK = 3
 def rare_labels(Y: sparse.csr_matrix, loss: str) -> NDArray[np.bool_]:
     """Return which labels are to be trained on working sets."""
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
-    if Y.shape[0] * Y.shape[1] < LEAST_WORK or loss != LOSS:
-        return np.zeros(Y.shape[1], np.bool_)
-    return (counts > 0) & (counts <= _MOST_POSITIVES)
+    rare = (counts > 0) & (counts <= _MOST_POSITIVES)
+    pays = Y.shape[0] * Y.shape[1] >= LEAST_WORK and rare.sum() >= LEAST_SHARE * (counts > 0).sum()
+    return rare if pays and loss == LOSS else np.zeros_like(rare)
 
 
 def identical_labels(Y: sparse.csr_matrix, weights: NDArray[np.floating]) -> NDArray[np.intp]:
