@@ -12,7 +12,8 @@ from longtail.bench.results import Result, read_results
 from longtail.bench.study import read_experiments
 
 TITLES = {
-    "eurlex57k": "EURLEX57K", "yso-finna-en": "YSO-Finna (English)", "delicious": "Delicious", "bibtex": "Bibtex",
+    "eurlex57k": "EURLEX57K", "yso-finna-en": "YSO-Finna (English)", "debian-depends": "Debian dependencies",
+    "delicious": "Delicious", "bibtex": "Bibtex",
 }  # fmt: skip
 
 # Other people's tools, measured on the same features: dataset -> (measurement file, names of its rows).

@@ -97,6 +97,17 @@ def _dismec_yso(lab: Lab) -> str:
     return markdown_table(["", *SIX, "train s", "peak MB"], cells)
 
 
+@table("dismec-working-sets")
+def _working_sets(lab: Lab) -> str:
+    titles = {
+        "dismec-full": "no weighting, all points", "dismec": "no weighting, working sets",
+        "dismec-prune": "the same, `prune=0.05`",
+        "dismec-pw-full": "PW, all points", "dismec-pw": "PW, working sets",
+        "dismec-pw-cb-full": "PW-cb, all points", "dismec-pw-cb": "PW-cb, working sets",
+    }  # fmt: skip
+    return _models(lab, "debian-depends", titles)
+
+
 # --- glas.md ----------------------------------------------------------------------------------------------------------
 
 
