@@ -74,8 +74,8 @@ def loss_named(name: str) -> Loss:
 
     Parameters
     ----------
-    name : {"squared-hinge", "hinge", "logistic", "squared-error"}
-        Name of the loss.
+    name : str
+        "squared-hinge", "hinge", "logistic" or "squared-error".
 
     Returns
     -------
