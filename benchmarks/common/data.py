@@ -40,7 +40,7 @@ def data_root(given: Path | None = None) -> Path:
 
 
 def features_of(recipe: Recipe, given: Path | None = None, *, test: str | None = None) -> tuple[Dataset, Dataset]:
-    """Return the training and test data of a recipe as features; `test` names another file, e.g. the dev part's."""
+    """Return the training and test data of a recipe as features; `test` names another file, e.g. the dev split's."""
     folder = features_folder(replace(recipe, test=test) if test else recipe, given)
     return read_dataset(folder / "train"), read_dataset(folder / "test")
 

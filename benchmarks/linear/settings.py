@@ -1,10 +1,10 @@
-"""Which C DiSMEC should have under a weighting, chosen on the dev part of EURLEX57K.
+"""Which C DiSMEC should have under a weighting, chosen on the dev split of EURLEX57K.
 
     python -m benchmarks.linear.settings --weighting pw-cb [--seeds 0 1 2] [--C 0.8 1 1.25 ...]
 
-Trains on the training part with every C and seed (the order in which points are visited), ranks the dev part, and takes
-the C with the highest mean of P@1, P@3, P@5, PSP@1, PSP@3 and PSP@5 over seeds. The test part is not read. Writes
-docs/lab/benchmarks/dismec-settings-WEIGHTING.json.
+Trains on the training split with every C and seed (the order in which points are visited), ranks the dev split, and
+takes the C with the highest mean of P@1, P@3, P@5, PSP@1, PSP@3 and PSP@5 over seeds. The test split is not read.
+Writes docs/lab/benchmarks/dismec-settings-WEIGHTING.json.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GRID = (0.8, 0.9, 1.0, 1.05, 1.1, 1.15, 1.25, 1.5)
 
 
 def measured(train: Dataset, dev: Dataset, **parameters: Any) -> list[float]:
-    """Return the six metrics on the dev part, in the order of METRICS."""
+    """Return the six metrics on the dev split, in the order of METRICS."""
     model = DiSMEC(**parameters).fit(train.X, train.Y)
     predictions = model.predict(conform(dev, model), k=5)
     counts = {"training_counts": train.label_counts, "n_training_points": train.n_points}

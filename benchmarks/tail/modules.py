@@ -1,4 +1,4 @@
-"""What the tail modules do, in pictures: on EURLEX57K, training part to test part, with the settings of the recipes.
+"""What the tail modules do, in pictures: on EURLEX57K, training split to test split, with the settings of the recipes.
 
     python -m benchmarks.tail.modules frontier [dismec parabel bonsai fastxml ...]
     python -m benchmarks.tail.modules overhead       # seconds of prediction through RankNet and of its base alone
@@ -104,7 +104,7 @@ def frontier(names: Iterable[str], out: Path) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(15, 6.5), layout="constrained")
     for axis, (title, shown) in zip(axes, PANELS.items(), strict=True):
         draw_frontier(axis, {name: lines[name] for name in shown if name in lines})
-        axis.set(title=f"EURLEX57K, test part: {title}", xlabel="P@1, %", ylabel="PSP@1, %")
+        axis.set(title=f"EURLEX57K, test split: {title}", xlabel="P@1, %", ylabel="PSP@1, %")
     axes[1].set_xlim(left=87)  # beyond, exponents of PW-cb lose both
     figure.savefig(image("tail_frontier.png", out), dpi=110)
 
@@ -171,7 +171,7 @@ def draw_frontier(axis: Any, lines: dict[str, Any]) -> None:
 
 
 def overhead(_: Iterable[str], out: Path) -> None:
-    """Measure the median seconds of the base and of RankNet around it, in turns, for the test part and for one point.
+    """Measure the median seconds of the base and of RankNet around it, in turns, for the test split and for one point.
 
     What the network learned does not matter here: its weights are random, over all labels. Bases that `frontier` left
     behind are taken as they are; the others are trained first.
@@ -188,7 +188,7 @@ def overhead(_: Iterable[str], out: Path) -> None:
         rows = np.arange(model.n_labels_, dtype=np.int32)
         model.blocks_ = ResidualBlocks(rows, wide, wide[:, 0], wide, wide[:, :, 0].copy())
         whole, one = in_turns(base, model, [test.X] * ROUNDS), in_turns(base, model, [test.X[i] for i in range(300)])
-        content[name] = {"test part": whole, "one point": one}
+        content[name] = {"test split": whole, "one point": one}
         cells.append([name, *(f"{1000 * v:.0f}" for v in whole), f"{whole[1] / whole[0]:.2f}"])
         cells[-1] += [*(f"{1000 * v:.2f}" for v in one), f"{one[1] / one[0]:.2f}"]
         print(cells[-1], flush=True)
@@ -299,7 +299,7 @@ def swept(name: str, parameter: str, values: Iterable[float], title: str, out: P
             axis.axhline(rows["Bonsai"][metric], color=line[0].get_color(), linestyle=":")
         axis.set(xlabel=title, ylabel="%")
         axis.legend()
-    figure.suptitle("Taug over Bonsai on EURLEX57K, test part; dotted: Bonsai alone")
+    figure.suptitle("Taug over Bonsai on EURLEX57K, test split; dotted: Bonsai alone")
     figure.savefig(image(f"tail_{name}.png", out), dpi=110)
 
 
@@ -317,7 +317,7 @@ def split(_: Iterable[str], out: Path) -> None:
 def blocks(_: Iterable[str], out: Path) -> None:
     """Measure RankNet over one DiSMEC, with and without parts of it.
 
-    Three fifths of the training part train the base, one fifth the module, and the rest measures: not the test part,
+    Three fifths of the training split train the base, one fifth the module, and the rest measures: not the test split,
     since defaults were chosen by such figures.
     """
     train, _test = data()

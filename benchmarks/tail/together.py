@@ -1,8 +1,8 @@
-"""RankNet over a base, over the base with Taug, and over both: PSP@1 at equal P@1 on all points of the training part.
+"""RankNet over a base, over the base with Taug, and over both: PSP@1 at equal P@1 on all points of the training split.
 
     python -m benchmarks.tail.together [dismec bonsai]
 
-The test part of EURLEX57K has 6000 points, too few for what is to be told apart here. So bases predict each third of
+The test split of EURLEX57K has 6000 points, too few for what is to be told apart here. So bases predict each third of
 the 45,000 training points after learning from the others (as they do inside RankNet), RankNet learns from two thirds
 of these predictions and is measured on the last third, three times in turn. Settings are those of the recipes. Writes
 docs/lab/benchmarks/tail-modules-together.json, which keeps what it holds for other bases.

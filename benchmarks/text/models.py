@@ -3,7 +3,7 @@
     python -m benchmarks.text.models --data FOLDER --encoder FOLDER [--vectors FILE] --only NAME ... --results FOLDER
 
 FOLDER of --data holds train, dev and test .jsonl.xz (`text`, `labels`) and labels.json.xz or names.json (id -> name).
-Every NAME, a recipe or a variant of a study, is trained on the training part. Written to --results are NAME.npz
+Every NAME, a recipe or a variant of a study, is trained on the training split. Written to --results are NAME.npz
 (label_ids; labels and scores of the 20 best labels of the dev and test points) and NAME.json (seconds, points and
 tokens per second, share of the bf16 peak). Models that read texts need no Numba.
 """

@@ -4,7 +4,7 @@
                                      [--shift NAME ...]
     python -m benchmarks.text.scores --data FOLDER --results FOLDER --together NAME ... --choose NAME ...
 
-The first writes docs/lab/benchmarks/text-models-eurlex57k.json. The second chooses an ensemble on the dev part,
+The first writes docs/lab/benchmarks/text-models-eurlex57k.json. The second chooses an ensemble on the dev split,
 beginning with the models of --together.
 """
 
@@ -28,7 +28,7 @@ from longtail.compose.calibration import Calibration
 from longtail.metrics import evaluate
 from longtail.objectives import resolve_weighting
 
-# What a chosen ensemble must have on the dev part: one more in PSP@1 than is asked of the test part, because single
+# What a chosen ensemble must have on the dev split: one more in PSP@1 than is asked of the test split, because single
 # models have one more there. Among those that do, P@1 counts, and nDCG@5 half.
 CHOICE: dict[str, float] = {"PSP@1": 56, "nDCG@5": 85}
 EXPONENTS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05)
@@ -52,7 +52,7 @@ class Written:
         return {part: renumbered(saved, self.column, f"{part}_") for part in ("dev", "test")}
 
     def probabilities(self, name: str) -> dict[str, sparse.csr_matrix]:
-        """Return the probabilities of a model, calibrated on the dev part."""
+        """Return the probabilities of a model, calibrated on the dev split."""
         if name not in self._probabilities:
             found = self.models[name]
             rows = np.repeat(np.arange(len(found["dev"])), found["dev"].k)
@@ -99,7 +99,7 @@ def metrics_of(predictions: Predictions, Y: sparse.csr_matrix, inverse_propensit
 
 
 def choose(written: Written, members: list[str], candidates: list[str]) -> None:
-    """Add the candidate that gains most on the dev part, until none gains."""
+    """Add the candidate that gains most on the dev split, until none gains."""
     best, exponent, found = chosen_exponent(written, members)
     while True:
         print(f"{best:.3f}, exponent {exponent:g}, {found}: {' '.join(members)}", flush=True)
@@ -111,7 +111,7 @@ def choose(written: Written, members: list[str], candidates: list[str]) -> None:
 
 
 def chosen_exponent(written: Written, members: list[str]) -> tuple[float, float, dict[str, float]]:
-    """Return the best value of the choice, its exponent, and the metrics of the dev part with it."""
+    """Return the best value of the choice, its exponent, and the metrics of the dev split with it."""
     trials: list[tuple[float, float, dict[str, float]]] = [(0.0, 0.0, {})]
     for exponent in EXPONENTS:
         metrics = written.metrics(written.together(members, "dev", exponent), "dev")
@@ -161,7 +161,7 @@ def over_seeds(rows: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]
 
 
 def markdown(table: list[dict[str, Any]], runs: list[dict[str, Any]]) -> str:
-    """Return a table of the metrics of the test part, and how fast each was trained."""
+    """Return a table of the metrics of the test split, and how fast each was trained."""
     columns = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5")
     on_dev = {row["configuration"]: row["P@1"] for row in table if row["part"] == "dev"}
     rate = {run["configuration"]: [f"{run['fit_s']:.0f}", f"{run['train_tokens_per_s']:,.0f}"] for run in runs}
@@ -170,7 +170,7 @@ def markdown(table: list[dict[str, Any]], runs: list[dict[str, Any]]) -> str:
         if row["part"] == "test":
             name = row["configuration"]
             cells.append([name, *decimals(row, columns), f"{on_dev[name]:.2f}", *rate.get(name, ["", ""])])
-    return markdown_table(["recipe, test part", *columns, "P@1, dev part", "fit s", "tokens/s"], cells)
+    return markdown_table(["recipe, test split", *columns, "P@1, dev split", "fit s", "tokens/s"], cells)
 
 
 def without_places(run: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What PfastreXML gains in PSP@1 for what it gives up in P@1, on the dev part of EURLEX57K.
+"""What PfastreXML gains in PSP@1 for what it gives up in P@1, on the dev split of EURLEX57K.
 
     python -m benchmarks.trees.instance_frontier [--trees 50]
 
@@ -91,7 +91,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
         axis.plot([r["PSP@1"] for r in edge], [r["P@1"] for r in edge], color=COLORS[kind], linewidth=1)
     axis.scatter([start["PSP@1"]], [start["P@1"]], marker="*", s=140, color="tab:red", label="FastXML", zorder=3)
     axis.set(xlabel="PSP@1, %", ylabel="P@1, %", xlim=(start["PSP@1"] - 1, high), ylim=(start["P@1"] - 8, top))
-    axis.set_title("EURLEX57K, dev part: proposals ranked by b, alpha and gamma")
+    axis.set_title("EURLEX57K, dev split: proposals ranked by b, alpha and gamma")
     axis.legend(loc="lower left")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
@@ -111,7 +111,7 @@ def main() -> None:
     for kind in KINDS:
         enough = [row for row in found[kind] if row["PSP@1"] >= WANTED * start["PSP@1"]]
         print(f"{kind}: highest P@1 with 30 % more PSP@1:", max(enough, key=lambda r: r["P@1"], default=None))
-    about = {"data": "EURLEX57K, training and dev part", "n_trees": arguments.trees}
+    about = {"data": "EURLEX57K, training and dev splits", "n_trees": arguments.trees}
     save("instance-trees-frontier", about | found, COMMAND, folder=arguments.out)
     draw(found, image("instance_trees_frontier.png", arguments.out))
 

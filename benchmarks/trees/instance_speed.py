@@ -4,7 +4,7 @@
 
 Trains the trees and the linear tail classifiers of the recipe and the means beside them on all cores, then measures
 predictions with either kind of tail on one.
-Also measured: how well each tells right from wrong among the five labels that the trees rank first (AUC, test part).
+Also measured: how well each tells right from wrong among the five labels that the trees rank first (AUC, test split).
 Writes docs/lab/benchmarks/instance-trees-speed.json.
 """
 

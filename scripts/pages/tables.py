@@ -168,7 +168,7 @@ def _regulariser_dev(lab: Lab) -> str:
         assert len(chosen) == len(list(strengths)), (wanted, strengths)
         return chosen
 
-    paper = {"loss": "negative-mining, one label a point, batch 4096", "network": "ReLU", "epochs": 10}
+    paper = {"loss": "negative-mining, one label per point, batch 4096", "network": "ReLU", "epochs": 10}
     return _regulariser({
         "width 1024, no dropout, 3 epochs": rows((0, 30, 100, 300), epochs=3),
         "width 1024, no dropout, 10 epochs": rows((0, 30), epochs=10),

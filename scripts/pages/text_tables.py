@@ -77,7 +77,7 @@ def _models(lab: Lab) -> str:
         trained = runs.get(configuration.partition(",")[0], {}).get("parameters", {})
         cells.append([title, *(str(trained.get(name, "")) for name in ("length", "epochs"))])
         cells[-1] += decimals(scores[configuration], SEVEN)
-    return markdown_table(["test part", "tokens", "epochs", *SEVEN], cells)
+    return markdown_table(["test split", "tokens", "epochs", *SEVEN], cells)
 
 
 @table("xgrank-names")

@@ -252,3 +252,13 @@ def test_labels_of_points_to_predict_may_be_out_of_the_models_range(cli, xc):
     code, _, err = cli("predict", xc / "m", xc / "narrow.txt", "--out", xc / "q.jsonl", "-k", "1")
     assert code == 2
     assert "out of range" in err
+
+
+@pytest.mark.parametrize(
+    "command", ["train", "predict", "evaluate", "explain", "convert", "info", "bench", "demo", None]
+)
+def test_help_shows_flags_without_a_value(cli, command):
+    code, out, _ = cli(*([command] if command else []), "--help")
+    assert code == 0
+    assert "--help" in out
+    assert "<bool>" not in out

@@ -20,7 +20,7 @@ from longtail.errors import DataError
 
 @pytest.fixture
 def texts(tmp_path):
-    """A data root with a text set whose test part has a label that training does not know."""
+    """A data root with a text set whose test split has a label that training does not know."""
     root = tmp_path / "data" / "planted"
     root.mkdir(parents=True)
     for name, seed, extra in (("train", 0, []), ("test", 1, ["surprise"])):

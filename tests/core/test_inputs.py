@@ -227,5 +227,5 @@ def test_labels_may_be_the_columns_of_a_frame():
 
 
 def test_names_that_no_file_can_hold_are_refused():
-    with pytest.raises(DataError, match=r"label_names.* contains half a character"):
+    with pytest.raises(DataError, match=r"label_names.* contains a lone surrogate"):
         check_label_names(["fine", "\ud800bad"], 2)

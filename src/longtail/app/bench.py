@@ -20,7 +20,10 @@ def bench(
     ] = None,
     data_root: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where datasets lie; default: $LONGTAIL_DATA, else ../shared/data."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder of the datasets; default: $LONGTAIL_DATA, else shared/data in a folder above the recipe.",
+        ),
     ] = None,
     cache: Annotated[Path, typer.Option(metavar="FOLDER", help="Where text features are kept.")] = Path(
         ".cache/features"

@@ -6,31 +6,51 @@ Nothing heavy is imported here or at the top of the command modules: `longtail -
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import longtail
 from longtail.app import bench, convert, demo, evaluate, explain, info, predict, train
 from longtail.core.interrupts import plain_interrupts
 from longtail.errors import LongtailError
 
+
+class _PlainFlags:
+    """Help that shows `--overwrite`, not `--overwrite <bool>`, which looks as if a value had to follow."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+                parameter.metavar = ""
+        return parameters
+
+
+class _Group(_PlainFlags, TyperGroup): ...
+
+
+class _Command(_PlainFlags, TyperCommand): ...
+
+
 app = typer.Typer(
     name="longtail",
+    cls=_Group,
     help="Extreme multi-label classification when labels are many, rare and partly missing.",
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-app.command()(train.train)
-app.command()(predict.predict)
-app.command()(evaluate.evaluate)
-app.command()(explain.explain)
-app.command()(convert.convert)
-app.command()(info.info)
-app.command()(bench.bench)
-app.command()(demo.demo)
+app.command(cls=_Command)(train.train)
+app.command(cls=_Command)(predict.predict)
+app.command(cls=_Command)(evaluate.evaluate)
+app.command(cls=_Command)(explain.explain)
+app.command(cls=_Command)(convert.convert)
+app.command(cls=_Command)(info.info)
+app.command(cls=_Command)(bench.bench)
+app.command(cls=_Command)(demo.demo)
 
 
 def _show_version(wanted: bool) -> None:

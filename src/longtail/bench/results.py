@@ -48,7 +48,7 @@ def result_file(folder: Path, dataset: str, recipe: str) -> Path:
 
 
 def check_writable(file: Path) -> None:
-    """Raise OutputError if a result cannot be written there, or would replace a file of somebody else's.
+    """Raise OutputError if a result cannot be written there, or would replace a file that longtail bench did not write.
 
     Asked before a run that may take hours; changes nothing.
     """
@@ -65,7 +65,7 @@ def check_writable(file: Path) -> None:
 
 
 def _is_ours(file: Path) -> bool:
-    """Whether the file is the result that longtail would write there."""
+    """Return whether the file is the result that longtail would write there."""
     try:
         result = read_result(file)
     except (OSError, DataError):

@@ -27,7 +27,7 @@ def run_recipe(recipe: Recipe, data_root: Path, cache: Path) -> dict[str, Any]:
     data = prepared(recipe, data_root, cache)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"
-        # Files that parameters name lie where the data lie.
+        # Files that parameters name are looked up where the data is.
         place = data_root if data_root.is_dir() else recipe.path.parent
         job = [str(path.resolve()) for path in (recipe.path, data, file, place)] + [recipe.name]
         done = subprocess.run([sys.executable, "-m", "longtail.bench.worker", *job], check=False)

@@ -1,7 +1,7 @@
 """One run in its own process, so that its peak memory is its own.
 
 `python -m longtail.bench.worker FILE DATA RESULT FOLDER NAME`: FILE is a recipe or a study, NAME the recipe or variant
-in it; FOLDER is where files lie that parameters name.
+in it; files that parameters name are looked up in FOLDER.
 """
 
 from __future__ import annotations

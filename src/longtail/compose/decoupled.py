@@ -35,8 +35,10 @@ class Decoupling:
     ----------
     new_base : callable
         Returns an unfitted base.
-    head, tail : ndarray of int32
-        Ids of the head and tail labels.
+    head : ndarray of int32
+        Ids of the head labels.
+    tail : ndarray of int32
+        Ids of the tail labels.
     n_aug : int
         Altered copies per point with a tail label.
     alteration : Alteration
@@ -106,8 +108,10 @@ class Decoupled:
     ----------
     models : list of Estimator
         Model of the head, model of the tail.
-    head, tail : ndarray of int32
-        Ids of their labels.
+    head : ndarray of int32
+        Ids of the head labels.
+    tail : ndarray of int32
+        Ids of the tail labels.
     """
 
     models: list[Estimator]

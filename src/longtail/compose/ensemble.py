@@ -33,8 +33,9 @@ class Ensemble(Splits, Wrapper):
 
     Parameters
     ----------
-    models : list of Estimator
-        Estimators that all take features or all take texts; their parameters are reached as `models__0__C`.
+    models : list of Estimator or None, default None
+        Estimators that all take features or all take texts. They must be given; their parameters are reached as
+        `models__0__C`.
     combine : {"scores", "ranks"}, default "scores"
         "scores": the scores of each model are calibrated to probabilities on points that it has not seen, and the
         score is the logarithm of their mean; a label that a model does not propose has probability 0 for that model.
@@ -79,6 +80,7 @@ class Ensemble(Splits, Wrapper):
 
     @property
     def parts(self) -> list[Any]:
+        """Unfitted models; none if they are not given as a list."""
         return list(self.models) if isinstance(self.models, (list, tuple)) else []
 
     @property

@@ -18,15 +18,15 @@ class PropensityRerank(Reranker):
 
     Parameters
     ----------
-    base : Estimator, optional
-        Any estimator; DiSMEC by default.
+    base : Estimator or None, default None
+        Any estimator; None stands for `DiSMEC`.
     exponent : float, default 0.5
         0 ranks as the base does, 1 aims at the best propensity-scored precision. It may be changed after `fit`, or
         given to `predict`, without training again.
     candidates : int, default 15
         Number of labels of the base that are re-ranked. A larger k in `predict` raises this number, which may change
         the first labels a little.
-    propensity : PropensityModel, (A, B), str or array, default PropensityModel()
+    propensity : PropensityModel, (A, B), str or array, default PropensityModel(A=0.55, B=1.5)
         Propensity model, its parameters, the name of a preset, or one propensity per label.
     folds : int, default 3
         The base is trained this many times, each time without one fold of the points, which it then predicts, and once

@@ -41,8 +41,8 @@ class RankNet(Reranker):
 
     Parameters
     ----------
-    base : Estimator, optional
-        Any estimator; DiSMEC by default.
+    base : Estimator or None, default None
+        Any estimator; None stands for `DiSMEC`.
     max_precision_loss : float, default 1.0
         Percentage points of P@1 that the exponent may cost.
     exponent : float or None, default None
@@ -75,7 +75,7 @@ class RankNet(Reranker):
         Points per training step.
     candidates : int, default 15
         Number of labels of the base that are re-ranked; see `PropensityRerank`.
-    propensity : PropensityModel, (A, B), str or array, default PropensityModel()
+    propensity : PropensityModel, (A, B), str or array, default PropensityModel(A=0.55, B=1.5)
         Propensity model, its parameters, the name of a preset, or one propensity per label.
     folds : int, default 3
         The base is trained this many times, each time without one fold of the points, which it then predicts, and once

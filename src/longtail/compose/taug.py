@@ -38,8 +38,8 @@ class Taug(Splits, Wrapper):
 
     Parameters
     ----------
-    base : Estimator, optional
-        Any estimator; DiSMEC by default.
+    base : Estimator or None, default None
+        Any estimator; None stands for `DiSMEC`.
     tau : float, default 0.1
         Share of the labels that form the head, between 0 and 1. The paper uses 0.1, or 0.01 above 10,000 labels.
     n_aug : int, default 4
@@ -68,8 +68,10 @@ class Taug(Splits, Wrapper):
     ----------
     parts_ : list of Estimator
         Fitted base of the head, fitted base of the tail.
-    head_, tail_ : ndarray of int32
-        Ids of the head and tail labels.
+    head_ : ndarray of int32
+        Ids of the head labels.
+    tail_ : ndarray of int32
+        Ids of the tail labels.
     score_groups_ : ndarray of int8 or None
         0 for head labels, 1 for tail labels; None if the scores are calibrated.
     """

@@ -67,8 +67,10 @@ class Estimator(BaseEstimator, ABC):
 
     Attributes
     ----------
-    n_labels_, n_points_ : int
-        Size of the training data.
+    n_labels_ : int
+        Number of labels in the training data.
+    n_points_ : int
+        Number of training points.
     n_features_in_ : int
         Number of features; only for models that read features.
     label_counts_ : ndarray of shape (n_labels,)

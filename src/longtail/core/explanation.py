@@ -13,8 +13,10 @@ class TokenWeight:
     ----------
     token : str
         The token as the model reads it.
-    start, end : int
-        Its place: `text[start:end]`.
+    start : int
+        Where the token begins: it is `text[start:end]`.
+    end : int
+        Where the token ends.
     weight : float
         How much the token speaks for the label, or against it if negative; absolute weights of a text sum to 1.
     """

@@ -284,9 +284,7 @@ def check_label_strings(field: str, value: Any, n_labels: int) -> list[str] | No
         try:
             name.encode()
         except UnicodeEncodeError as error:
-            raise DataError(
-                f"{field}: {name!r} contains half a character (a lone surrogate), which a file cannot store"
-            ) from error
+            raise DataError(f"{field}: {name!r} contains a lone surrogate, which cannot be encoded as UTF-8") from error
     return names
 
 

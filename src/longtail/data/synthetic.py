@@ -42,10 +42,14 @@ class SyntheticLongtail:
 
     Attributes
     ----------
-    train, test : Dataset
-        Points with their observed labels.
-    train_complete_Y, test_complete_Y : csr_matrix
-        Complete labels of the same points.
+    train : Dataset
+        Training points with their observed labels.
+    test : Dataset
+        Test points with their observed labels.
+    train_complete_Y : csr_matrix
+        Complete labels of the training points.
+    test_complete_Y : csr_matrix
+        Complete labels of the test points.
     propensities : (L,) array
         Probability per label that a complete label was observed.
     """

@@ -30,8 +30,8 @@ class Pipeline(Wrapper):
 
     Parameters
     ----------
-    model : Estimator, optional
-        A model that reads features; DiSMEC by default.
+    model : Estimator or None, default None
+        A model that reads features; None stands for `DiSMEC`.
     """
 
     slot = "model"
@@ -73,10 +73,10 @@ class TextPipeline(Pipeline):
 
     Parameters
     ----------
-    model : Estimator, optional
-        A model that reads features; DiSMEC by default. Its parameters can be set as `model__C`.
-    features : TextFeatures, optional
-        How texts become features; `TextFeatures()` by default. Its parameters can be set as `features__min_df`.
+    model : Estimator or None, default None
+        A model that reads features; None stands for `DiSMEC`. Its parameters can be set as `model__C`.
+    features : TextFeatures or None, default None
+        How texts become features; None stands for `TextFeatures()`. Its parameters can be set as `features__min_df`.
 
     Attributes
     ----------
@@ -130,8 +130,8 @@ class UnitRows(Pipeline):
 
     Parameters
     ----------
-    model : Estimator, optional
-        A model that reads features; DiSMEC by default. Its parameters can be set as `model__C`.
+    model : Estimator or None, default None
+        A model that reads features; None stands for `DiSMEC`. Its parameters can be set as `model__C`.
 
     Attributes
     ----------

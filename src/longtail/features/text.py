@@ -44,8 +44,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Convert texts to lower case first.
     norm : {"l2", "l1", None}, default "l2"
         Scale each row to this norm.
-    max_features : int, optional
-        Keep only the most frequent terms.
+    max_features : int or None, default None
+        Keep only this many terms, the most frequent ones; None keeps all.
     bias : float, default 0.0
         If above 0, add a constant feature of this value as the last column, after the norm.
 
@@ -230,10 +230,12 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return analyze
 
     def check_fitted(self) -> None:
+        """Raise NotFittedError if no vocabulary was learned."""
         if not hasattr(self, "vocabulary_"):
             raise NotFittedError("TextFeatures is not fitted; call fit(texts) first")
 
     def check_parameters(self) -> None:
+        """Raise ParameterError for values that cannot be used."""
         try:
             shortest, longest = self.ngram_range
         except (TypeError, ValueError):

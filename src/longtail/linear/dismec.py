@@ -64,7 +64,7 @@ class DiSMEC(Estimator):
     tol : float, default 0.03
         Relative duality gap at which the training of a label ends.
     max_passes : int, default 100
-        Passes over all points at most.
+        Passes over the training points, at most.
     prune : float, default 0.01
         Weights below this absolute value are dropped.
     weight_dtype : {"float32", "float16"}, default "float32"

@@ -37,7 +37,7 @@ class SolverOptions:
     tol : float
         Relative duality gap at which the training of a label ends.
     max_passes : int
-        Passes over all points at most.
+        Passes over the training points, at most.
     prune : float
         Weights below this absolute value are dropped.
     keep_duals : bool, default False

@@ -22,8 +22,10 @@ class Interval(NamedTuple):
     ----------
     value : float
         The metric.
-    low, high : float
-        Ends of the interval.
+    low : float
+        Lower end of the interval.
+    high : float
+        Upper end of the interval.
     """
 
     value: float

@@ -202,7 +202,9 @@ def by_band(
         Cut-off.
     training_counts : array_like of int
         Number of training points per label. Labels beyond its length have none: tail.
-    head, torso : float
+    head : float, default 0.5
+        As in `frequency_bands`.
+    torso : float, default 0.4
         As in `frequency_bands`.
 
     Returns

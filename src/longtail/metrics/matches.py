@@ -91,7 +91,7 @@ class Matches:
 
     @cached_property
     def n_relevant(self) -> Ints:
-        """|y_i|, the number of true labels per point."""
+        """Number of true labels per point, |y_i|."""
         return np.diff(self.truth.indptr).astype(np.int64)
 
     def column(self, k: int) -> int:
@@ -107,38 +107,38 @@ class Matches:
         return min(k, width) - 1
 
     def hits_at(self, k: int) -> Ints:
-        """Number of true labels among the top k, per point."""
+        """Return the number of true labels among the top k, per point."""
         return self._hits[:, self.column(k)]
 
     def dcg_at(self, k: int) -> Floats:
-        """Sum over the hits among the top k of 1/log2(rank + 1), per point."""
+        """Return the sum over the hits among the top k of 1/log2(rank + 1), per point."""
         return self._dcg[:, self.column(k)]
 
     def ideal_dcg_at(self, k: int) -> Floats:
-        """DCG of a perfect ranking: sum_{r <= min(k, |y|)} 1/log2(r + 1), per point; 0 without labels."""
+        """Return the DCG of a perfect ranking: sum_{r <= min(k, |y|)} 1/log2(r + 1), per point; 0 without labels."""
         table = np.concatenate([[0.0], np.cumsum(discounts(k))])
         ideal: Floats = table[np.minimum(k, self.n_relevant)]
         return ideal
 
     def gain_at(self, k: int) -> Floats:
-        """Sum over the hits among the top k of 1/p_l, per point."""
+        """Return the sum over the hits among the top k of 1/p_l, per point."""
         return self._gain[:, self.column(k)]
 
     def discounted_gain_at(self, k: int) -> Floats:
-        """Sum over the hits among the top k of 1/(p_l log2(rank + 1)), per point."""
+        """Return the sum over the hits among the top k of 1/(p_l log2(rank + 1)), per point."""
         return self._discounted_gain[:, self.column(k)]
 
     def best_gain_at(self, k: int) -> Floats:
-        """`gain_at` of the best ranking: the true labels by decreasing 1/p_l."""
+        """Return `gain_at` of the best ranking: the true labels by decreasing 1/p_l."""
         return self._best_gain[:, self.column(k)]
 
     def best_discounted_gain_at(self, k: int) -> Floats:
-        """`discounted_gain_at` of the best ranking: the true labels by decreasing 1/p_l."""
+        """Return `discounted_gain_at` of the best ranking: the true labels by decreasing 1/p_l."""
         return self._best_discounted_gain[:, self.column(k)]
 
     @property
     def inverse(self) -> Floats:
-        """1/p_l per label; raises ParameterError if they were not given."""
+        """Return 1/p_l per label, or raise ParameterError if they were not given."""
         if self.inverse_propensities is None:
             raise ParameterError(
                 "the metric needs inverse_propensities, e.g. from PropensityModel().inverse(counts, n_points)"
@@ -147,7 +147,7 @@ class Matches:
 
     @property
     def largest_inverse(self) -> float:
-        """max_l 1/p_l, the upper bound of a propensity-scored term."""
+        """Largest inverse propensity, max_l 1/p_l: the upper bound of a propensity-scored term."""
         return float(self.inverse.max(initial=1.0))
 
     def of_hits(self, values: Floats) -> Floats:

@@ -162,8 +162,10 @@ def relative_change(method: Mapping[str, float], base: Mapping[str, float]) -> R
 
     Parameters
     ----------
-    method, base : mapping of str to float
-        Results of `evaluate` with inverse propensities.
+    method : mapping of str to float
+        Results of the method: of `evaluate` with inverse propensities.
+    base : mapping of str to float
+        Results of the base.
 
     Returns
     -------

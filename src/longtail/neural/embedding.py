@@ -45,8 +45,10 @@ class EmbeddingClassifier(nn.Module):
 
     Parameters
     ----------
-    n_features, n_labels : int
-        Features and labels of the data.
+    n_features : int
+        Features of the data.
+    n_labels : int
+        Labels of the data.
     widths : sequence of int
         Widths of the layers; the last one is the dimension d of the space. (d,) is a linear map; (h, d) has one hidden
         layer of h units.
@@ -97,8 +99,10 @@ class EmbeddingTraining(nn.Module):
     ----------
     network : EmbeddingClassifier
         The network.
-    X, Y : DeviceCsr
-        Features and observed labels.
+    X : DeviceCsr
+        Features.
+    Y : DeviceCsr
+        Observed labels.
     loss : callable
         A function of `neural.losses`.
     weights : LabelWeights

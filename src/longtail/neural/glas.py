@@ -81,12 +81,43 @@ class GLaS(NetworkEstimator):
         Share of the input features that input dropout keeps.
     search : {"auto", "exact", "codes"}, default "auto"
         Label search: exact or approximate (FAISS); "auto" is exact up to 50,000 labels.
+    epochs : int, default 5
+        Passes over the training points; fewer if training stops early.
+    batch_size : int, default 1024
+        Points per batch.
+    learning_rate : float, default 0.01
+        Learning rate of the network.
+    accumulate : int, default 1
+        Batches per step.
+    clip : float or None, default None
+        Largest norm of all gradients together; None does not clip.
+    weight_decay : float, default 0.0
+        Weight decay of AdamW.
+    epsilon : float, default 1e-4
+        Epsilon of AdamW. When it is about the size of a gradient or larger, weights of rare features move less than
+        others.
+    warmup : float, default 0.0
+        Share of all steps in which the learning rate rises from 0.
+    schedule : {"linear", "constant", "cosine"}, default "linear"
+        Learning rate after the warm-up; "linear" and "cosine" fall to 0.
     held_out : float, default 0.0
         Share of the points held out for early stopping; 0 trains on all points for all epochs.
     metric : str or None, default "P@1"
-        Metric on the held-out points, by any name of `longtail.metrics`.
-    epochs, batch_size, learning_rate, patience, ...
-        See `longtail.neural.plan.TrainingPlan`.
+        Metric on the held-out points, by any name of `longtail.metrics`; the weights of the best epoch are kept.
+    patience : int, default 3
+        Training stops after this many epochs without a better `metric`.
+    average_from : float or None, default None
+        Share of the epochs after which weights are averaged, one sample per epoch (SWA); None does not average.
+    precision : {"auto", "bf16", "float32"}, default "auto"
+        Precision of matrix products; "auto" is bf16 on a GPU. Weights and losses are float32.
+    device : {"auto", "cpu", "cuda"}, default "auto"
+        "auto" is a GPU if there is one.
+    n_jobs : int, default -1
+        CPU threads, -1 for all cores.
+    checkpoint_seconds : float, default 60.0
+        Least time between two checkpoints, if the run keeps checkpoints.
+    random_state : int, default 0
+        Seed of everything random.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ DEVICES = ("auto", "cpu", "cuda")
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TrainingPlan:
-    """The training parameters of every neural model, described here once.
+    """The training parameters of every neural model.
 
     `neural.trainer.train` takes a plan. Estimators inherit its fields as parameters, some with other defaults.
 

@@ -30,10 +30,14 @@ class Loss:
     ----------
     name : str
         Name, as `loss_named` takes it.
-    positive, negative : callable
-        Parts l+(s) and l-(s) of an array of scores.
-    positive_gradient, negative_gradient : callable
-        Their derivatives with respect to s.
+    positive : callable
+        l+(s) of an array of scores.
+    negative : callable
+        l-(s) of an array of scores.
+    positive_gradient : callable
+        Derivative of l+ with respect to s.
+    negative_gradient : callable
+        Derivative of l- with respect to s.
     """
 
     name: str
@@ -70,8 +74,8 @@ def loss_named(name: str) -> Loss:
 
     Parameters
     ----------
-    name : {"squared-hinge", "hinge", "logistic", "squared-error"}
-        Name of the loss.
+    name : str
+        "squared-hinge", "hinge", "logistic" or "squared-error".
 
     Returns
     -------
@@ -100,8 +104,10 @@ def weighted_loss(
         Scores.
     Y : (n, L) dense or sparse 0/1 matrix
         Observed labels.
-    own, opposite : (L,) array_like
-        Factors per label, from `Weighting.coefficients`.
+    own : (L,) array_like
+        Factor of l+ per label, from `Weighting.coefficients`.
+    opposite : (L,) array_like
+        Factor of l- per label, likewise.
     bounded : bool, default False
         Replace negative terms, which only the unbiased weighting has, by 0. Training then cannot diverge, at the price
         of some bias where an observed label has a high score.
@@ -120,8 +126,16 @@ def weighted_gradient(loss: Loss, scores: ArrayLike, Y: Any, own: ArrayLike, opp
 
     Parameters
     ----------
-    loss, scores, Y, own, opposite
-        As in `weighted_loss`.
+    loss : Loss
+        Loss with parts l+ and l-.
+    scores : (n, L) array_like
+        Scores.
+    Y : (n, L) dense or sparse 0/1 matrix
+        Observed labels.
+    own : (L,) array_like
+        Factor of l+ per label, from `Weighting.coefficients`.
+    opposite : (L,) array_like
+        Factor of l- per label, likewise.
 
     Returns
     -------

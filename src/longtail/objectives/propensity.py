@@ -185,10 +185,14 @@ class PropensityFit:
     ----------
     model : PropensityModel
         Fitted model.
-    frequency, propensity : (bins,) array
-        Averages per bin of labels.
-    r2, rmse : float
-        R² and root mean squared error of the model against these averages.
+    frequency : (bins,) array
+        Mean frequency per bin of labels.
+    propensity : (bins,) array
+        Mean propensity per bin of labels.
+    r2 : float
+        R² of the model against these means.
+    rmse : float
+        Root mean squared error of the model against these means.
     n_labels : int
         Number of labels used.
     """

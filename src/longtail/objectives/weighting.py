@@ -29,7 +29,7 @@ class Weighting(Protocol):
 
     @property
     def bounded(self) -> bool:
-        """Whether a convex loss with this weighting still has a minimum."""
+        """True if a convex loss with this weighting still has a minimum."""
 
     @property
     def why_unbounded(self) -> str:
@@ -47,8 +47,10 @@ class Weighting(Protocol):
 
         Returns
         -------
-        own, opposite : (L,) array
-            The loss of an observed label is own l+ + opposite l-.
+        own : (L,) array
+            Factor of l+: the loss of an observed label is own l+ + opposite l-.
+        opposite : (L,) array
+            Factor of l-.
         """
 
 
@@ -71,7 +73,7 @@ class PW:
 
     Parameters
     ----------
-    propensity : PropensityModel
+    propensity : PropensityModel, default PropensityModel(A=0.55, B=1.5)
         Propensity per label, from its number of training points.
     normalise : {"labels", "pairs"}, default "labels"
         Whether labels or observed (point, label) pairs have mean weight 1 in deep models; see
@@ -104,7 +106,7 @@ class PWcb:
 
     Parameters
     ----------
-    propensity : PropensityModel
+    propensity : PropensityModel, default PropensityModel(A=0.55, B=1.5)
         Propensity per label, from its number of training points.
     beta : float, default 0.9
         Strength of the balancing, from 0 (none) to below 1 (towards inverse frequency).
@@ -157,7 +159,7 @@ class Unbiased:
 
     Parameters
     ----------
-    propensity : PropensityModel
+    propensity : PropensityModel, default PropensityModel(A=0.55, B=1.5)
         Propensity per label, from its number of training points.
 
     Notes
@@ -220,7 +222,9 @@ def normalised_coefficients(weighting: Weighting, counts: ArrayLike, n_points: i
 
     Returns
     -------
-    own, opposite : (L,) array
+    own : (L,) array
+        As from `Weighting.coefficients`.
+    opposite : (L,) array
         As from `Weighting.coefficients`.
 
     Notes

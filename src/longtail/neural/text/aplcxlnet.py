@@ -53,14 +53,51 @@ class APLCXLNet(EncoderModel):
         Learning rate of the hidden layer.
     head_learning_rate : float, default 2e-3
         Learning rate of the clusters.
-    pooling, layers, token_cache, quantise, compile
-        As in `XGRank`, with `layers=1` by default.
+    pooling : {"mean", "cls"}, default "mean"
+        "mean" suits sentence encoders, "cls" encoders trained with a first token.
+    layers : int, default 1
+        How many of the encoder's last layers are pooled.
+    token_cache : path or None, default None
+        Folder for tokens, so that they are computed once and need not fit into memory.
+    quantise : {"none", "int8"}, default "none"
+        "int8" predicts with 8-bit weights, on a CPU only. May be changed after fit.
+    compile : bool, default False
+        Whether torch compiles the encoder's layers for training on a GPU; it takes half a minute and pays off for large
+        encoders.
+    epochs : int, default 8
+        Passes over the training points; fewer if training stops early.
+    batch_size : int, default 32
+        Points per batch.
+    accumulate : int, default 1
+        Batches per step.
+    clip : float or None, default 1.0
+        Largest norm of all gradients together; None does not clip.
+    weight_decay : float, default 0.0
+        Weight decay of AdamW.
+    epsilon : float, default 1e-8
+        Epsilon of AdamW.
+    warmup : float, default 0.1
+        Share of all steps in which the learning rate rises from 0.
+    schedule : {"linear", "constant", "cosine"}, default "linear"
+        Learning rate after the warm-up; "linear" and "cosine" fall to 0.
     held_out : float, default 0.0
         Share of the points held out for early stopping; 0 trains on all points for all epochs.
     metric : str or None, default "P@1"
-        Metric on the held-out points, by any name of `longtail.metrics`.
-    epochs, batch_size, warmup, clip, patience, ...
-        See `longtail.neural.plan.TrainingPlan`.
+        Metric on the held-out points, by any name of `longtail.metrics`; the weights of the best epoch are kept.
+    patience : int, default 3
+        Training stops after this many epochs without a better `metric`.
+    average_from : float or None, default None
+        Share of the epochs after which weights are averaged, one sample per epoch (SWA); None does not average.
+    precision : {"auto", "bf16", "float32"}, default "auto"
+        Precision of matrix products; "auto" is bf16 on a GPU. Weights and losses are float32.
+    device : {"auto", "cpu", "cuda"}, default "auto"
+        "auto" is a GPU if there is one.
+    n_jobs : int, default -1
+        CPU threads, -1 for all cores.
+    checkpoint_seconds : float, default 60.0
+        Least time between two checkpoints, if the run keeps checkpoints.
+    random_state : int, default 0
+        Seed of everything random.
 
     Attributes
     ----------

@@ -68,14 +68,42 @@ class AttentionXML(TextModel):
         None, "pw", "pw-cb", "unbiased" or an object of `longtail.objectives`.
     average_from : float or None, default 0.5
         Share of the epochs after which the weights are averaged (SWA).
-    token_cache, quantise
-        As in `XGRank`.
+    token_cache : path or None, default None
+        Folder for tokens, so that they are computed once and need not fit into memory.
+    quantise : {"none", "int8"}, default "none"
+        "int8" predicts with 8-bit weights, on a CPU only. May be changed after fit.
+    epochs : int, default 12
+        Passes over the training points; fewer if training stops early.
+    batch_size : int, default 64
+        Points per batch.
+    learning_rate : float, default 1e-3
+        Learning rate of the network.
+    accumulate : int, default 1
+        Batches per step.
+    clip : float or None, default 5.0
+        Largest norm of all gradients together; None does not clip.
+    weight_decay : float, default 0.0
+        Weight decay of AdamW.
+    epsilon : float, default 1e-8
+        Epsilon of AdamW.
+    warmup : float, default 0.0
+        Share of all steps in which the learning rate rises from 0.
+    schedule : {"constant", "linear", "cosine"}, default "constant"
+        Learning rate after the warm-up; "linear" and "cosine" fall to 0.
     held_out : float, default 0.0
         Share of the points held out for early stopping; 0 trains on all points for all epochs.
     metric : str or None, default "P@1"
-        Metric on the held-out points, by any name of `longtail.metrics`.
-    epochs, batch_size, learning_rate, clip, patience, ...
-        See `longtail.neural.plan.TrainingPlan`.
+        Metric on the held-out points, by any name of `longtail.metrics`; the weights of the best epoch are kept.
+    patience : int, default 3
+        Training stops after this many epochs without a better `metric`.
+    precision : {"auto", "bf16", "float32"}, default "auto"
+        Precision of matrix products; "auto" is bf16 on a GPU. Weights and losses are float32.
+    device : {"auto", "cpu", "cuda"}, default "auto"
+        "auto" is a GPU if there is one.
+    checkpoint_seconds : float, default 60.0
+        Least time between two checkpoints, if the run keeps checkpoints.
+    random_state : int, default 0
+        Seed of everything random.
 
     Attributes
     ----------

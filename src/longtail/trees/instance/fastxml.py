@@ -131,11 +131,23 @@ class PfastXML(FastXML):
 
     Parameters
     ----------
-    propensity : PropensityModel, (A, B), str, array or None, default PropensityModel()
+    propensity : PropensityModel, (A, B), str, array or None, default PropensityModel(A=0.55, B=1.5)
         Propensity model, its parameters, the name of a preset, or one propensity per label. None if no labels are
         missing, which is FastXML.
-    n_trees, max_leaf, labels_per_leaf, C, bias, n_jobs, random_state
-        See `FastXML`.
+    n_trees : int, default 50
+        Number of trees, each grown from its own random start.
+    max_leaf : int, default 10
+        Nodes with more points are divided.
+    labels_per_leaf : int, default 100
+        Labels that a leaf keeps, at most.
+    C : float, default 2.0
+        Cost of the loss of the hyperplanes, in LIBLINEAR's scaling.
+    bias : float, default 1.0
+        Value of the constant feature; 0 for none.
+    n_jobs : int, default -1
+        Number of threads, -1 for all cores. The model does not depend on it.
+    random_state : int, default 0
+        Seed of the random starts.
 
     Attributes
     ----------
@@ -178,10 +190,23 @@ class PfastreXML(PfastXML):
     weighting : None, str or object, default None
         Weighting of the loss with tail="linear", as in `DiSMEC`: None, "pw", "pw-cb" or an object of
         `longtail.objectives`.
-    propensity
-        See `PfastXML`.
-    n_trees, max_leaf, labels_per_leaf, C, bias, n_jobs, random_state
-        See `FastXML`.
+    propensity : PropensityModel, (A, B), str, array or None, default PropensityModel(A=0.55, B=1.5)
+        Propensity model, its parameters, the name of a preset, or one propensity per label. None if no labels are
+        missing, which is FastXML.
+    n_trees : int, default 50
+        Number of trees, each grown from its own random start.
+    max_leaf : int, default 10
+        Nodes with more points are divided.
+    labels_per_leaf : int, default 100
+        Labels that a leaf keeps, at most.
+    C : float, default 2.0
+        Cost of the loss of the hyperplanes, in LIBLINEAR's scaling.
+    bias : float, default 1.0
+        Value of the constant feature; 0 for none.
+    n_jobs : int, default -1
+        Number of threads, -1 for all cores. The model does not depend on it.
+    random_state : int, default 0
+        Seed of the random starts.
 
     Attributes
     ----------

@@ -32,7 +32,9 @@ def split(points, X, labels, C, bias, buffers, state):
         Features of all points.
     labels : (indptr, indices, gains)
         Labels of all points, with gains as in `alternate`.
-    C, bias
+    C : float
+        As in `GrowOptions`.
+    bias : float
         As in `GrowOptions`.
     buffers : tuple of arrays
         From `make_buffers`.

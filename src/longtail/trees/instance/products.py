@@ -17,8 +17,10 @@ def add_product(total, point, indices, values):
         What the product is added to.
     point : (indices, values, dense)
         The point x in sparse and in dense form, indices sorted.
-    indices, values : array
-        The row, indices sorted.
+    indices : array
+        Indices of the row, sorted.
+    values : array
+        Values of the row.
     """
     own_indices, own_values, dense = point
     if indices.shape[0] > _MANY_VALUES * own_indices.shape[0]:

@@ -216,7 +216,7 @@ class Parabel(LabelTreeModel):
         Number of trees; each starts its clusterings from other random labels.
     max_leaf : int, default 100
         Nodes with more labels are split in two.
-    hierarchy : array_like or mapping, optional
+    hierarchy : array_like, mapping or None, default None
         Tree to use instead of clustering, with `n_trees=1`: one parent per label, as an array of ids (-1 for none) or
         as a mapping by label name (by id if the data has no names).
     weighting : None, str or object, default None
@@ -229,7 +229,7 @@ class Parabel(LabelTreeModel):
     tol : float, default 0.1
         Relative duality gap at which the training of a classifier ends.
     max_passes : int, default 20
-        Passes over all points of a node at most.
+        Passes over the points of a node, at most.
     prune : float, default 0.1
         Weights below this absolute value are dropped.
     beam : int or None, default 10
@@ -273,8 +273,31 @@ class Bonsai(LabelTreeModel):
         Levels of nodes. A node at the last level keeps all its labels, however many.
     representation : {"pifa", "output", "joint"}, default "pifa"
         What labels are compared by: the features of their points, the labels of their points, or both.
-    n_trees, hierarchy, weighting, C, bias, tol, max_passes, prune, beam, n_jobs, random_state
-        See `Parabel`.
+    n_trees : int, default 3
+        Number of trees; each starts its clusterings from other random labels.
+    hierarchy : array_like, mapping or None, default None
+        Tree to use instead of clustering, with `n_trees=1`: one parent per label, as an array of ids (-1 for none) or
+        as a mapping by label name (by id if the data has no names).
+    weighting : None, str or object, default None
+        None, "pw", "pw-cb" or an object of `longtail.objectives`. In an inner node, the points below a child count as
+        its positives.
+    C : float, default 1.0
+        Cost of the loss of the node classifiers, in LIBLINEAR's scaling (see `DiSMEC`).
+    bias : float, default 0.2
+        Value of the constant feature; 0 for none.
+    tol : float, default 0.1
+        Relative duality gap at which the training of a classifier ends.
+    max_passes : int, default 20
+        Passes over the points of a node, at most.
+    prune : float, default 0.1
+        Weights below this absolute value are dropped.
+    beam : int or None, default 10
+        Nodes kept per level of the search; None for all (exact and slow). It may be changed after `fit`, or given to
+        `predict`.
+    n_jobs : int, default -1
+        Number of threads, -1 for all cores. The model does not depend on it.
+    random_state : int, default 0
+        Seed of the clusterings and of the order in which points are visited.
 
     Attributes
     ----------
