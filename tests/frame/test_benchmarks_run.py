@@ -102,7 +102,16 @@ def test_tail_overhead(tiny_modules, run, monkeypatch):
     assert run(modules, "tail-modules-overhead", "overhead")["seconds"].keys() == {"dismec", "parabel"}
 
 
+def test_tail_norms_and_sweeps(tiny_modules, run, monkeypatch):
+    for name, value in (("COPIES", (0, 1)), ("SPLITS", (0.2,))):
+        monkeypatch.setattr(modules, name, value)
+    assert len(run(modules, "tail-modules-norms", "norms")["fifths"]) == 4
+    assert run(modules, "tail-modules-copies", "copies")["rows"].keys() >= {"Bonsai", "Taug, n_aug = 1"}
+    assert run(modules, "tail-modules-split", "split")["rows"].keys() == {"Bonsai", "Taug, tau = 0.2"}
+
+
 def test_tail_together(tiny_modules, run, monkeypatch):
+    monkeypatch.setattr(together, "estimator", lambda name: modules.estimator(name).set_params(epochs=2))
     monkeypatch.setattr(together, "RESAMPLES", 3)
     monkeypatch.setattr(together, "EXPONENTS", np.linspace(0, 1, 5))
     found = run(together, "tail-modules-together", "dismec")["bases"]["dismec"]
@@ -169,7 +178,8 @@ def test_what_a_solver_choice_undoes_is_still_there(variant, monkeypatch):
 def test_growth(run, monkeypatch, tmp_path):
     def measure(option, model, one, n_labels):
         assert (option, one) == ("--model", "--one")
-        return growth.measure(n_labels, model)
+        # So little data may take no new memory in a process that has freed some.
+        return growth.measure(n_labels, model) | {"training_mb": float(n_labels)}
 
     monkeypatch.setattr(growth, "measured_apart", here(measure))
     monkeypatch.setattr(growth, "TEST_POINTS", 50)
