@@ -3,7 +3,7 @@
     python -m benchmarks.data.read_xc [--data FILE] [--repeat 3]
 
 Without --data the file is made of EURLEX57K (TF-IDF of the training texts). Each reader runs in its own processes, in
-turn, so that neither sees the other's memory or warm caches.
+turn, so that neither sees the other's memory or warm caches. Writes docs/lab/benchmarks/read-xc.json.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-from benchmarks.common import memory
+from benchmarks.common import add_out, markdown_table, save
 from benchmarks.common.data import data_root
 from benchmarks.common.process import measured_apart
+from longtail.bench import memory
 
 EURLEX = "eurlex57k/train.jsonl.xz"
 WARM_UP = "1 2 3\n0,2 1:0.5 0:1e-3\n"
@@ -79,28 +81,46 @@ def body_of(file: Path, folder: Path) -> Path:
     return body
 
 
-def compare(file: Path, folder: Path, repeat: int) -> None:
+def compare(file: Path, folder: Path, repeat: int) -> dict[str, Any]:
+    """Measure both readers in turns; the best times and the largest memory of each count."""
     body = body_of(file, folder)
     runs: dict[str, list[dict[str, float]]] = {reader: [] for reader in READERS}
     for _ in range(repeat):
         for reader in READERS:
             runs[reader].append(measured_apart(__spec__.name, "--data", body, "--only", reader))
-    print(f"{body.stat().st_size / 1e6:.0f} MB without the header, best of {repeat} processes each")
-    for reader, results in runs.items():
-        best, cpu = (min(r[key] for r in results) for key in ("seconds", "cpu"))
-        peak = max(r["growth"] for r in results)
-        print(f"{reader:>13}: {best:6.2f} s   {cpu:6.2f} s of CPU   peak growth {peak / 1e6:6.0f} MB")
-    ours, theirs = runs["longtail"], runs["scikit-learn"]
-    speed, cpu_speed = (min(r[key] for r in theirs) / min(r[key] for r in ours) for key in ("seconds", "cpu"))
-    memory = max(r["growth"] / r["arrays"] for r in ours)
-    print(f"speed: {speed:.1f} x scikit-learn (at least 5 is wanted), {cpu_speed:.1f} x for the same CPU time")
-    print(f"memory: peak growth {memory:.2f} x the {ours[0]['arrays'] / 1e6:.0f} MB of arrays (at most 3 is wanted)")
+    rows = {
+        reader: {
+            "seconds": min(r["seconds"] for r in results), "cpu_s": min(r["cpu"] for r in results),
+            "growth_mb": max(r["growth"] for r in results) / 1e6, "arrays_mb": results[0]["arrays"] / 1e6,
+        }
+        for reader, results in runs.items()
+    }  # fmt: skip
+    ours, theirs = rows["longtail"], rows["scikit-learn"]
+    content = {
+        "file_mb": body.stat().st_size / 1e6, "repeat": repeat, "rows": rows,
+        "times_faster": theirs["seconds"] / ours["seconds"], "times_faster_cpu": theirs["cpu_s"] / ours["cpu_s"],
+        "growth_over_arrays": ours["growth_mb"] / ours["arrays_mb"], "table": table(rows),
+    }  # fmt: skip
+    print(f"{content['file_mb']:.0f} MB without the header, best of {repeat} processes each\n{content['table']}")
+    print(f"speed: {content['times_faster']:.1f} x scikit-learn (at least 5 is wanted), ", end="")
+    print(f"{content['times_faster_cpu']:.1f} x for the same CPU time")
+    print(f"memory: peak growth {content['growth_over_arrays']:.2f} x the arrays (at most 3 is wanted)")
+    return content
+
+
+def table(rows: dict[str, dict[str, float]]) -> str:
+    cells = [
+        [reader, f"{row['seconds']:.2f}", f"{row['cpu_s']:.2f}", f"{row['growth_mb']:.0f}", f"{row['arrays_mb']:.0f}"]
+        for reader, row in rows.items()
+    ]
+    return markdown_table(["reader", "s", "CPU s", "peak growth MB", "arrays MB"], cells)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="an XC file, not compressed")
     parser.add_argument("--repeat", type=int, default=3)
+    add_out(parser)
     parser.add_argument("--only", choices=READERS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.only:
@@ -116,7 +136,10 @@ def main() -> int:
         elif not file.is_file():
             print(f"not run: {file} is absent")
             return 2
-        compare(file, Path(folder), arguments.repeat)
+        found = compare(file, Path(folder), arguments.repeat)
+    given = f" --data {arguments.data.name}" if arguments.data else ""
+    command = f"python -m benchmarks.data.read_xc{given} --repeat {arguments.repeat}"
+    save("read-xc", found, command, folder=arguments.out)
     return 0
 
 

@@ -5,7 +5,8 @@
 
 Each measurement runs in its own process: the data is loaded, kernels are compiled on a few points, and the growth
 of the peak resident memory from there on is what training took. Made-up data is random: its labels cannot be
-learned, which makes for large models and is the harder case. The figures of docs/dismec.md come from what it prints.
+learned, which makes for large models and is the harder case. Writes docs/lab/benchmarks/dismec-memory-random.json, or
+dismec-memory-eurlex57k.json.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from benchmarks.common import memory
+from benchmarks.common import add_out, markdown_table, save
 from benchmarks.common.data import add_data_root, features_folder, recipe_named
 from benchmarks.common.process import measured_apart
+from longtail.bench import memory
 from longtail.bench.prepare import MissingData
 from longtail.data import Dataset, read_dataset, write_dataset
 from longtail.linear.simd import BLOCK
@@ -66,17 +68,27 @@ def measure(folder: Path, threads: int) -> dict[str, Any]:
     model = DiSMEC(n_jobs=threads).fit(X, Y)
     growth = memory.peak() - before
     parts = formula(*X.shape, X.nnz, Y.nnz, threads, model.weights_.nnz)
-    return {"measured": growth, "parts": parts, "model": 8 * model.weights_.nnz, "data": 8 * (X.nnz + Y.nnz)}
+    return {
+        "points": X.shape[0], "features": X.shape[1], "labels": Y.shape[1], "threads": threads,
+        "data_mb": 8 * (X.nnz + Y.nnz) / 1e6, "model_mb": 8 * model.weights_.nnz / 1e6,
+        "formula_mb": sum(parts.values()) / 1e6, "measured_mb": growth / 1e6,
+        "parts_mb": {name: size / 1e6 for name, size in parts.items()},
+    }  # fmt: skip
 
 
-def report(name: str, folder: Path, threads: int) -> None:
-    found = measured_apart(__spec__.name, "--measure", folder, threads)
-    total = sum(found["parts"].values())
-    print(f"{name}, {threads} threads (data {found['data'] / 1e6:.0f} MB, model {found['model'] / 1e6:.0f} MB)")
-    for part, size in found["parts"].items():
-        print(f"    {part:32} {size / 1e6:8.0f} MB")
-    print(f"    {'formula':32} {total / 1e6:8.0f} MB")
-    print(f"    {'measured':32} {found['measured'] / 1e6:8.0f} MB   ({found['measured'] / total:.2f} x)", flush=True)
+def report(row: dict[str, Any]) -> None:
+    print(f"{row['threads']} threads (data {row['data_mb']:.0f} MB, model {row['model_mb']:.0f} MB)")
+    for part, size in row["parts_mb"].items():
+        print(f"    {part:32} {size:8.0f} MB")
+    total, measured = row["formula_mb"], row["measured_mb"]
+    print(f"    {'formula':32} {total:8.0f} MB")
+    print(f"    {'measured':32} {measured:8.0f} MB   ({measured / total:.2f} x)", flush=True)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    header = ["points", "features", "labels", "X, Y: MB", "model MB", "threads", "formula MB", "measured MB"]
+    names = ("points", "features", "labels", "data_mb", "model_mb", "threads", "formula_mb", "measured_mb")
+    return markdown_table(header, [[f"{row[name]:,.0f}" for name in names] for row in rows], left=())
 
 
 def main() -> int:
@@ -88,6 +100,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--eurlex", action="store_true", help="EURLEX57K instead of made-up data")
     add_data_root(parser)
+    add_out(parser)
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
@@ -95,7 +108,7 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as temporary:
         if arguments.eurlex:
-            name = "EURLEX57K"
+            name, given = "EURLEX57K", "--eurlex"
             try:
                 folder = features_folder(recipe_named("eurlex57k/dismec"), arguments.data_root) / "train"
             except MissingData as error:
@@ -103,10 +116,16 @@ def main() -> int:
                 return 2
         else:
             sizes = (arguments.points, arguments.features, arguments.labels, arguments.per_point)
-            name, folder = "{:,} points, {:,} features, {:,} labels, {} per point".format(*sizes), Path(temporary) / "d"
+            name, folder = "made up", Path(temporary) / "d"
+            given = "--points {} --features {} --labels {} --per-point {}".format(*sizes)
             random_data(*sizes, folder)
+        rows = []
         for threads in arguments.threads:
-            report(name, folder, threads)
+            rows.append(measured_apart(__spec__.name, "--measure", folder, threads))
+            report(rows[-1])
+    command = f"python -m benchmarks.linear.memory {given} --threads {' '.join(map(str, arguments.threads))}"
+    content = {"data": name, "rows": rows, "table": table(rows)}
+    save(f"dismec-memory-{'eurlex57k' if arguments.eurlex else 'random'}", content, command, folder=arguments.out)
     return 0
 
 

@@ -1,11 +1,11 @@
 """What each choice in the label-blocked solver is worth: the same labels trained with one choice undone at a time.
 
-    python -m benchmarks.linear.solver_choices [--blocks 12] [--weighting pw] [--only VARIANT ...]
+    python -m benchmarks.linear.solver_choices [--blocks 12] [--weighting pw] [--repeat 2] [--only VARIANT ...]
 
 Each variant runs in its own process with its own Numba cache (choices are compiled into the kernels), in one
 thread, on EURLEX57K with the features of recipes/eurlex57k/dismec.toml. Blocks are taken evenly from the whole list, so
 that their sum stands for all labels; tol and bias are DiSMEC's defaults. CPU seconds are those of the solver alone,
-after compilation.
+after compilation. Writes docs/lab/benchmarks/solver-choices-WEIGHTING.json.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from benchmarks.common import markdown_table
+from benchmarks.common import add_out, markdown_table, save
 from benchmarks.common.data import add_data_root, features_folder, recipe_named
 from benchmarks.common.process import measured_apart
 from longtail.bench.prepare import MissingData
@@ -204,11 +204,30 @@ def run_in_process(variant: str, folder: Path, arguments: argparse.Namespace) ->
     return found
 
 
+def joined(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return one row of several runs: the seconds of each; the rest does not vary."""
+    return runs[0] | {"cpu_s_per_1000_labels": [run["cpu_s_per_1000_labels"] for run in runs]}
+
+
+def table(rows: dict[str, dict[str, Any]]) -> str:
+    base = np.mean(next(iter(rows.values()))["cpu_s_per_1000_labels"])
+    cells = []
+    for variant, row in rows.items():
+        seconds = row["cpu_s_per_1000_labels"]
+        cells.append([variant, ", ".join(f"{s:g}" for s in seconds), f"x {np.mean(seconds) / base:.2f}"])
+        cells[-1] += [f"{row['full_passes']:g}", f"{row['inner_passes']:g}"]
+        cells[-1].append(f"{row['unsettled_points']:,}" if "unsettled_points" in row else "–")
+    header = ["variant", "CPU s per 1,000 labels", "", "full passes", "inner passes", "unsettled points"]
+    return markdown_table(header, cells)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_data_root(parser)
     parser.add_argument("--blocks", type=int, default=12, help="how many blocks of 32 labels")
     parser.add_argument("--weighting", choices=("pw", "pw-cb"))
+    parser.add_argument("--repeat", type=int, default=1, help="how often each variant is measured")
+    add_out(parser)
     parser.add_argument("--only", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="VARIANT")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -222,15 +241,19 @@ def main() -> int:
         print(f"not run: {error}")
         return 2
     print(f"{arguments.blocks} x 32 labels of EURLEX57K, weighting {arguments.weighting}, one thread")
-    base, rows = None, []
+    rows = {}
     for variant in arguments.only:
-        found = run_in_process(variant, folder, arguments)
-        base = base or found["cpu_s_per_1000_labels"]
-        rows.append([variant, str(found["cpu_s_per_1000_labels"]), f"x {found['cpu_s_per_1000_labels'] / base:.2f}"])
-        rows[-1] += [str(found["full_passes"]), str(found["inner_passes"]), f"{found['unsettled_points']:,}"]
-        print(rows[-1], flush=True)
-    header = ["variant", "CPU s per 1,000 labels", "", "full passes", "inner passes", "unsettled points"]
-    print(markdown_table(header, rows))
+        rows[variant] = joined([run_in_process(variant, folder, arguments) for _ in range(arguments.repeat)])
+        print(variant, rows[variant], flush=True)
+    print(table(rows))
+    weighting = arguments.weighting or "none"
+    given = f" --weighting {weighting}" if arguments.weighting else ""
+    save(
+        f"solver-choices-{weighting}",
+        {"weighting": weighting, "blocks": arguments.blocks, "rows": rows, "table": table(rows)},
+        f"python -m benchmarks.linear.solver_choices --blocks {arguments.blocks}{given} --repeat {arguments.repeat}",
+        folder=arguments.out,
+    )
     return 0
 
 

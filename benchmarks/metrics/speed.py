@@ -2,8 +2,9 @@
 
     python -m benchmarks.metrics.speed [--points N]
 
-Both compute the same set from the same predictions in one run, and the largest difference of the results is printed.
+Both compute the same set from the same predictions in one run, and the largest difference of the results is recorded.
 napkinxc gets the form it is fastest on, lists of label ids, made beforehand; longtail gets CSR and `Predictions`.
+Writes docs/lab/benchmarks/metrics-speed.json.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from napkinxc import metrics as napkinxc
 from scipy import sparse
 
+from benchmarks.common import add_out, markdown_table, save
 from longtail.core.predictions import Predictions
 from longtail.metrics import Matches, score
 
@@ -55,9 +57,11 @@ def theirs(truth: list[list[int]], predicted: list[list[int]], inverse: np.ndarr
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=100_000)
-    predictions, Y, inverse = make(parser.parse_args().points)
+    add_out(parser)
+    options = parser.parse_args()
+    predictions, Y, inverse = make(options.points)
     truth = [row.tolist() for row in np.split(Y.indices, Y.indptr[1:-1])]
     predicted = predictions.labels.tolist()
 
@@ -73,11 +77,21 @@ def main() -> None:
     expected = theirs(truth, predicted, inverse)
     slow = time.perf_counter() - start
 
-    print(f"{len(predictions):,} points x {predictions.k} predictions, {Y.shape[1]:,} labels")
-    print(f"longtail  {np.median(times):8.3f} s (median of 5; the first call {compiling:.3f} s)")
-    print(f"napkinxc  {slow:8.3f} s")
-    print(f"ratio     {slow / np.median(times):8.1f} (first call: {slow / compiling:.1f})")
-    print(f"largest difference {np.abs(first - expected).max():.1e}")
+    median = float(np.median(times))
+    cells = [
+        ["longtail, median of 5", f"{median:.3f}", "1"],
+        ["longtail, first call", f"{compiling:.3f}", f"{compiling / median:.1f}"],
+        ["napkinxc", f"{slow:.3f}", f"{slow / median:.1f}"],
+    ]
+    content = {
+        "points": len(predictions), "k": predictions.k, "labels": Y.shape[1], "longtail_s": median,
+        "first_call_s": compiling, "napkinxc_s": slow, "times_faster": slow / median,
+        "largest_difference": float(np.abs(first - expected).max()),
+        "table": markdown_table(["", "s", "longtail = 1"], cells),
+    }  # fmt: skip
+    print(f"{content['points']:,} points x {predictions.k} predictions, {Y.shape[1]:,} labels\n{content['table']}")
+    print(f"largest difference {content['largest_difference']:.1e}")
+    save("metrics-speed", content, f"python -m benchmarks.metrics.speed --points {options.points}", folder=options.out)
 
 
 if __name__ == "__main__":

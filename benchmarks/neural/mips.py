@@ -81,6 +81,7 @@ def trained_vectors(recipe: str, data_root: Path | None, width: int) -> tuple[np
     model.fit(train.X, train.Y)
     print(f"trained in {time.perf_counter() - started:.0f} s")
     placement = place("cpu")
+    # Private in the library: vectors of points and labels leave a model only by way of its search.
     points = model._embedded(train.X, placement)
     queries = model._embedded(test.X[: 2 * N_QUERIES], placement)
     return np.concatenate([model._label_vectors(), points]), queries

@@ -16,10 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import add_out, markdown_table, memory
+from benchmarks.common import add_out, markdown_table
 from benchmarks.common.process import measured_apart
+from benchmarks.common.size import megabytes
 from benchmarks.tail.modules import in_turns, write
 from longtail import Parabel, RankNet
+from longtail.bench import memory
 from longtail.data import make_longtail
 
 COLUMNS = {
@@ -66,10 +68,6 @@ def measure(n_labels: int) -> dict[str, Any]:
         "training_mb": training_mb, "blocks": int(model.blocks_.bias.shape[0]), "validation": model.validation_,
         "times": through / alone,
     }  # fmt: skip
-
-
-def megabytes(model: Any) -> float:
-    return float(sum(array.nbytes for array in model._get_state().arrays.values()) / 1e6)
 
 
 if __name__ == "__main__":

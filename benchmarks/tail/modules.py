@@ -91,7 +91,7 @@ def frontier(names: Iterable[str], out: Path) -> None:
             continue
         model = estimator(f"ranknet-{name}").fit(train.X, train.Y)
         model.base_.save(KEPT / name, overwrite=True)
-        model.base_ = Remembering(model.base_)
+        model.parts_ = [Remembering(model.base_)]
         ranknet = {str(e): measured(model, test, exponent=e) for e in EXPONENTS}
         chosen = measured(model, test) | {"exponent": round(model.exponent_, 3)}
         model.blocks_ = ResidualBlocks.none(model.n_labels_)
@@ -110,11 +110,16 @@ def frontier(names: Iterable[str], out: Path) -> None:
 
 
 class Remembering:
-    """A fitted base that is always asked about the same points, and predicts them once."""
+    """Stand-in for a fitted base that is always asked about the same points: it predicts them once."""
 
     def __init__(self, base: Any) -> None:
-        self.base, self.found = base, {}
-        self.score_groups_ = getattr(base, "score_groups_", None)
+        self.base, self.found, self.score_groups_ = base, {}, base.score_groups_
+
+    def options(self) -> set[str]:
+        return set()
+
+    def adjusted(self) -> Remembering:
+        return self  # not a copy: views of the model around it share what is remembered
 
     def predict(self, X: Any, *, k: int) -> Any:
         if k not in self.found:
@@ -182,12 +187,13 @@ def overhead(_: Iterable[str], out: Path) -> None:
         if not (KEPT / name).is_dir():
             estimator(name).fit(train.X, train.Y).save(KEPT / name)
         base = load_model(KEPT / name)
-        few = train.subset(np.arange(2000))
+        few = train.subset(np.arange(min(2000, train.n_points)))
         model = RankNet(base=base, prefit=True, blocks=0).fit(few.X, few.Y)
         wide = np.random.default_rng(0).normal(size=(1, model.n_labels_, model.units)).astype(np.float32)
         rows = np.arange(model.n_labels_, dtype=np.int32)
         model.blocks_ = ResidualBlocks(rows, wide, wide[:, 0], wide, wide[:, :, 0].copy())
-        whole, one = in_turns(base, model, [test.X] * ROUNDS), in_turns(base, model, [test.X[i] for i in range(300)])
+        points = [test.X[i] for i in range(min(300, test.n_points))]
+        whole, one = in_turns(base, model, [test.X] * ROUNDS), in_turns(base, model, points)
         content[name] = {"test split": whole, "one point": one}
         cells.append([name, *(f"{1000 * v:.0f}" for v in whole), f"{whole[1] / whole[0]:.2f}"])
         cells[-1] += [*(f"{1000 * v:.2f}" for v in one), f"{one[1] / one[0]:.2f}"]
@@ -332,7 +338,7 @@ def blocks(_: Iterable[str], out: Path) -> None:
     lines = {}
     for name, changes in variants.items():
         model = RankNet(base=base, prefit=True, **changes).fit(second.X, second.Y)
-        model.base_ = Remembering(base)
+        model.parts_ = [Remembering(base)]
         lines[name] = {str(e): measured(model, held, exponent=e) for e in EXPONENTS[:8]}
         print(name, model.validation_, flush=True)
     most = next(iter(lines.values()))["0.0"]["P@1"]

@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import add_out, image, markdown_table, memory, save
+from benchmarks.common import add_out, image, markdown_table, save
 from benchmarks.common.process import measured_apart
+from benchmarks.common.size import megabytes
+from longtail.bench import memory
 from longtail.core.registry import estimator_class
 from longtail.data import make_longtail
 from longtail.metrics import evaluate
@@ -65,7 +67,6 @@ def measure(n_labels: int, model_name: str) -> dict[str, Any]:
     ranked = model.predict(made.test.X, k=5)
     predicted = time.perf_counter()
     found = evaluate(ranked, made.test.Y, ks=(1, 5))
-    model_bytes = sum(array.nbytes for array in model._get_state().arrays.values())
     return {
         "labels": n_labels,
         "points": made.train.n_points,
@@ -75,7 +76,7 @@ def measure(n_labels: int, model_name: str) -> dict[str, Any]:
         "predict_ms": 1e3 * (predicted - trained) / TEST_POINTS,
         "data_mb": data_mb,
         "training_mb": memory.peak() / MB - data_mb,
-        "model_mb": model_bytes / 1e6,
+        "model_mb": megabytes(model),
         "P@1": found["P@1"],
     }
 

@@ -87,7 +87,7 @@ class Lab:
 
 
 def _origin(content: dict[str, Any]) -> Result:
-    return {name: content[name] for name in ("command", "commit", "date", "machine")}
+    return {name: content[name] for name in ("command", "measured_by", "commit", "date", "machine") if name in content}
 
 
 def quality(result: Result) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from benchmarks.common.tables import markdown_table
@@ -11,12 +12,20 @@ from scripts.pages.picture import Point, draw, frontier, in_view, point_of
 
 COLUMNS = ("recipe", "P@1", "P@5", "PSP@1", "PSP@5", "tail R@5", "train s", "model MB")
 MOST_ROWS = 20
+BASELINE = "popularity"
 DO_NOT_EDIT = "<!-- Made by `python -m scripts.pages` from the JSON files in docs/lab; do not edit. -->"
 METRICS_NOTE = (
     "Metrics in percent. PSP@k uses the propensities of the recipe (A = 0.55, B = 1.5 unless said otherwise), always "
     "from training counts. Tail R@5 is the recall at 5 of the labels that hold the last 10 % of the label occurrences "
     "in training. Seconds and peak memory are of training on prepared features, in its own process, after kernels were "
     "compiled; the size of a model is without the vocabulary of a text dataset."
+)
+ORIGIN_NOTE = (
+    "*Command* is how to run it today; *measured by*, where it is given, is what produced the figures, since recipes "
+    "and benchmarks have been moved and renamed. *Commit* is that of the source tree which was "
+    'measured; "+" behind it means that the working tree had changes that were not committed. Where a note says that '
+    "the commit is the one that added the figures, the measured tree was not recorded, and this is the first commit "
+    "that has them."
 )
 
 
@@ -46,7 +55,8 @@ def results_page(lab: Lab) -> str:
     parts = [
         DO_NOT_EDIT,
         "# Results",
-        f"The best models per dataset (at most {MOST_ROWS}), sorted by the mean of P@1, P@3, P@5, PSP@1, PSP@3, PSP@5. "
+        f"The best models per dataset (at most {MOST_ROWS} rows; other tools and the popularity baseline are always "
+        "shown), sorted by the mean of P@1, P@3, P@5, PSP@1, PSP@3, PSP@5. "
         "P@1 says how often the first label is right; PSP@1 is the same with rare labels counting more, since they are "
         "missing more often ([metrics](metrics.md)). *Other tools* are in italics. † marks what was trained on a GPU.",
         METRICS_NOTE,
@@ -87,7 +97,7 @@ def _sizes(lab: Lab, dataset: str) -> str:
 def _short_table(lab: Lab, dataset: str) -> str:
     peers = {result["recipe"] for result in lab.peers(dataset)}
     others = {result["recipe"] for result in lab.others(dataset)}
-    shown = best_first([*chosen(lab, dataset), *lab.others(dataset), *lab.peers(dataset)])[:MOST_ROWS]
+    shown = shortened(best_first([*chosen(lab, dataset), *lab.others(dataset), *lab.peers(dataset)]), peers)
     rows = table_rows(shown, COLUMNS)
     for row, result in zip(rows, shown, strict=True):
         if result["recipe"] in peers:
@@ -97,6 +107,13 @@ def _short_table(lab: Lab, dataset: str) -> str:
         elif "NVIDIA" in result.get("machine", ""):
             row[0] += " †"
     return markdown_table(COLUMNS, rows)
+
+
+def shortened(rows: list[Result], peers: Collection[str]) -> list[Result]:
+    """Return at most MOST_ROWS rows, best first; other tools and the baseline stay, the lowest of our rows go."""
+    kept = [row for row in rows if row["recipe"] in peers or row["recipe"] == BASELINE]
+    ours = [row for row in rows if row not in kept][: MOST_ROWS - len(kept)]
+    return [row for row in rows if row in kept or row in ours]
 
 
 def dataset_page(lab: Lab, dataset: str) -> str:
@@ -112,11 +129,12 @@ def dataset_page(lab: Lab, dataset: str) -> str:
             f"The JSON files in `docs/lab/runs/{dataset}/` hold more: all parameters, all metrics, frequency bands, "
             "versions.",
             METRICS_NOTE,
+            ORIGIN_NOTE,
             markdown_table(columns, table_rows([*results, *beside], columns)),
             "## Where each row comes from",
             markdown_table(
-                ["recipe", "command", "commit", "date", "machine"],
-                [_provenance(result, marks) for result in [*results, *beside]], left=range(5),
+                ["recipe", "command", "measured by", "commit", "date", "machine"],
+                [_provenance(result, marks) for result in [*results, *beside]], left=range(6),
             ),
             *(f"{mark} {note}" for note, mark in marks.items()),
         ]
@@ -132,7 +150,8 @@ def _marks(results: list[Result]) -> dict[str, str]:
 def _provenance(result: Result, marks: dict[str, str]) -> list[str]:
     mark = f" {marks[result['note']]}" if "note" in result else ""
     where = [str(result.get(name, "–")) for name in ("commit", "date", "machine")]
-    return [f"{result['recipe']}{mark}", f"`{result['command']}`", *where]
+    measured_by = f"`{result['measured_by']}`" if "measured_by" in result else ""
+    return [f"{result['recipe']}{mark}", f"`{result['command']}`", measured_by, *where]
 
 
 def benchmarks_page(lab: Lab) -> str:
@@ -142,6 +161,7 @@ def benchmarks_page(lab: Lab) -> str:
         "# Benchmarks",
         "Measurements beside the recipes, from `docs/lab/benchmarks/*.json`. *History* marks what was measured with "
         "defaults or code that are no longer today's.",
+        ORIGIN_NOTE,
     ]
     for name, content in lab.benchmarks.items():
         parts.append(f"## {name}")

@@ -108,6 +108,39 @@ def _working_sets(lab: Lab) -> str:
     return _models(lab, "debian-depends", titles)
 
 
+@table("dismec-memory")
+def _memory(lab: Lab) -> str:
+    cells = []
+    for name in ("eurlex57k", "random"):
+        content = lab.benchmarks[f"dismec-memory-{name}"]
+        for number, row in enumerate(content["rows"]):
+            sizes = f"{row['points']:,} points, {row['features']:,} features, {row['labels']:,} labels"
+            title = f"{content['data']} ({sizes}; model {row['model_mb']:.0f} MB)"
+            figures = [f"{row[key]:.0f}" for key in ("data_mb", "threads", "formula_mb", "measured_mb")]
+            cells.append(["the same" if number else title, *figures])
+    return markdown_table(["", "X, Y", "threads", "formula", "measured"], cells)
+
+
+@table("solver-choices")
+def _solver_choices(lab: Lab) -> str:
+    columns = [lab.benchmarks[f"solver-choices-{weighting}"]["rows"] for weighting in ("none", "pw")]
+
+    def figures(row: Mapping[str, Any] | None) -> list[str]:
+        if row is None:
+            return ["", ""]
+        seconds = ", ".join(f"{value:.1f}" for value in row["cpu_s_per_1000_labels"])
+        return [seconds, f"{row['full_passes']:.1f}, {row['inner_passes']:.1f}"]
+
+    cells = [[name, *(cell for rows in columns for cell in figures(rows.get(name)))] for name in columns[0]]
+    header = ["no weighting: s", "full, inner passes", "PW: s", "full, inner passes"]
+    return markdown_table(["", *header], cells)
+
+
+# --- metrics.md -------------------------------------------------------------------------------------------------------
+
+TABLES["unbiasedness"] = _stored("unbiasedness")
+
+
 # --- glas.md ----------------------------------------------------------------------------------------------------------
 
 

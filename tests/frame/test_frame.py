@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.common import decimals, image, load, markdown_table, memory, save
+from benchmarks.common import decimals, image, load, markdown_table, save
 from benchmarks.common.data import recipe_named
 from benchmarks.common.process import measured_apart
 from benchmarks.common.settings import settings
+from longtail.bench import memory
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(

@@ -31,6 +31,15 @@ def files_mentioned(text: str) -> set[str]:
     return {path for path in found if not re.search(r"[A-Z]", path)}
 
 
+def of_today(text: str) -> str:
+    """Return a page without the cells that say what measured a row: they name files as they were called then."""
+    lab = Lab(ROOT)
+    results = [result for found in lab.runs.values() for result in found.values()]
+    for recorded in {r["measured_by"] for r in [*results, *lab.benchmarks.values()] if "measured_by" in r}:
+        text = text.replace(f"| `{recorded}` |", "| |").replace(f"| measured_by | {recorded} |", "| |")
+    return text
+
+
 def recipes_mentioned(text: str) -> set[str]:
     """Names of the form MODEL-VARIANT in backticks, and names given to the benchmarks of text models."""
     models = "|".join(registry.estimator_names())
@@ -41,7 +50,7 @@ def recipes_mentioned(text: str) -> set[str]:
 
 @pages
 def test_recipes_studies_and_benchmarks_by_path(page):
-    missing = [path for path in files_mentioned(PAGES[page]) if not list(ROOT.glob(path))]
+    missing = [path for path in files_mentioned(of_today(PAGES[page])) if not list(ROOT.glob(path))]
     assert missing == []
 
 

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,10 @@ def root(tmp_path_factory):
     (root / "amazontitles-670k").mkdir()
     write_sparse(root / "AmazonTitles-670K" / "trn_X_Xf.txt", features.train.X)
     write_sparse(root / "AmazonTitles-670K" / "trn_X_Y.txt", features.train.Y)
+    for name in ("delicious", "bibtex"):
+        (root / name).mkdir()
+        for part, data in (("train", features.train), ("test", features.test)):
+            write_dataset(data, root / name / f"{part}.txt.xz")
     for command in commands("longtail convert"):
         run(root, command)
     return root
@@ -99,7 +104,7 @@ def run(folder, command):
 
 
 def test_the_commands_of_the_page_convert_everything(root):
-    assert len(commands("longtail convert")) == 8
+    assert len(commands("longtail convert")) == 12
     for place, n_points in (
         ("eurlex-4k/train", N_TRAIN),
         ("amazontitles-670k/train", N_TRAIN),
@@ -109,12 +114,31 @@ def test_the_commands_of_the_page_convert_everything(root):
         ("amazon-670k/test-texts", N_TEST),
         ("eurlex57k/train.jsonl.xz", N_TRAIN),
         ("eurlex57k/test.jsonl.xz", N_TEST),
+        ("delicious/train", N_TRAIN),
+        ("delicious/test", N_TEST),
+        ("bibtex/train", N_TRAIN),
+        ("bibtex/test", N_TEST),
     ):
         assert read_dataset(root / place).n_points == n_points, place
     assert read_dataset(root / "eurlex57k" / "test.jsonl.xz").texts[0].endswith(" one two")
     single, pair = read_dataset(root / "eurlex-4k" / "train"), read_dataset(root / "amazontitles-670k" / "train")
     assert (single.Y != pair.Y).nnz == 0
     np.testing.assert_allclose(single.X.toarray(), pair.X.toarray(), rtol=1e-5)
+
+
+@pytest.mark.skipif(not all(map(shutil.which, ("jq", "awk", "xz", "zcat"))), reason="needs jq, awk, xz and zcat")
+def test_the_commands_for_yso_finna_end_in_train_and_test_files(tmp_path):
+    titles = [f'Title {i % 40}, a "quoted" one' for i in range(50)]
+    lines = [f"{title}\t<http://yso/p{i % 3}> <http://yso/p9>" for i, title in enumerate(titles)]
+    (tmp_path / "yso-finna-en-02.tsv.gz").write_bytes(gzip.compress("".join(f"{x}\n" for x in lines).encode()))
+    for command in [command for start in ("mkdir", "zcat", "for part") for command in commands(start)]:
+        subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=tmp_path, check=True)
+    recipe = read_recipe(ROOT / "recipes" / "yso-finna-en" / "dismec.toml")
+    train, test = (read_dataset(tmp_path / file) for file in (recipe.train, recipe.test))
+    assert sorted([*train.texts, *test.texts]) == sorted(titles)
+    assert set(test.texts) == {titles[16], titles[33]}  # the 17th and the 34th of the distinct titles
+    assert not set(test.texts) & set(train.texts)
+    assert set(train.label_names) == {"<http://yso/p9>", *(f"<http://yso/p{i}>" for i in range(3))}
 
 
 def test_there_is_a_recipe_for_features_and_one_for_texts_of_every_set():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from longtail.bench import memory
 from longtail.bench.recipe import Recipe
 from longtail.bench.study import read_file
 from longtail.core.model import load_model
@@ -37,7 +37,7 @@ def measure(recipe: Recipe, data: Path) -> dict[str, Any]:
     started = time.perf_counter()
     model.fit(points, training.Y, label_names=training.label_names)
     train_s = time.perf_counter() - started
-    train_rss = peak_rss_mb()
+    train_peak = memory.peak()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         model.save(path)
@@ -58,7 +58,7 @@ def measure(recipe: Recipe, data: Path) -> dict[str, Any]:
         "bands": scores.bands,
         "train_s": train_s,
         "predict_s": predict_s,
-        "peak_rss_mb": train_rss,
+        "peak_rss_mb": train_peak / 2**20,
         "model_mb": size / 1e6,
         "n_train": training.n_points,
         "n_test": testing.n_points,
@@ -79,18 +79,6 @@ def _compile_kernels(recipe: Recipe, training: Dataset) -> None:
             return
         except ParameterError:  # too few labels for what the recipe asks, e.g. for the children of a tree's node
             continue
-
-
-def peak_rss_mb() -> float:
-    """Return the peak resident memory of this process.
-
-    Not ru_maxrss where it can be avoided: on Linux that begins with what the parent process held.
-    """
-    status = Path("/proc/self/status")
-    if status.is_file():
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main() -> None:

@@ -1,0 +1,222 @@
+"""Benchmarks run: each on tiny made-up data, as its command line would, with what it records."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks.common import load
+from benchmarks.data import read_xc
+from benchmarks.linear import memory as linear_memory
+from benchmarks.linear import solver_choices
+from benchmarks.metrics import speed, unbiasedness
+from benchmarks.tail import million, modules, together
+from benchmarks.trees import growth
+from longtail.data import make_longtail, write_dataset
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    made = make_longtail(n_points=240, n_features=300, n_labels=30, n_test_points=60)
+    return made.train, made.test
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """Call the main function of a benchmark with arguments and return what it records."""
+
+    def call(module, *arguments):
+        monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, arguments), "--out", str(tmp_path)])
+        return module.main()
+
+    def recorded(module, name, *arguments):
+        assert not call(module, *arguments)
+        content = load(name, tmp_path)
+        assert content.keys() >= {"command", "commit", "date", "machine", "table"}
+        assert content["command"].startswith(f"python -m {module.__name__}")
+        json.dumps(content, allow_nan=False)
+        return content
+
+    return recorded
+
+
+def here(measure):
+    """Return a stand-in for `measured_apart` that measures in this process, where kernels are compiled already."""
+    return lambda module, *arguments, **_: json.loads(json.dumps(measure(*arguments)))
+
+
+@pytest.fixture
+def tiny_modules(tiny, monkeypatch, tmp_path):
+    for module in (modules, together):
+        monkeypatch.setattr(module, "data", lambda: tiny)
+    monkeypatch.setattr(modules, "KEPT", tmp_path / "bases")
+    (tmp_path / "bases").mkdir()
+    monkeypatch.setattr(modules, "ROUNDS", 1)
+    return tmp_path
+
+
+def test_tail_frontier(tiny_modules, run):
+    found = run(modules, "tail-modules-frontier", "frontier", "dismec")
+    line = found["lines"]["dismec"]
+    exponents = [str(e) for e in modules.EXPONENTS]
+    assert list(line["RankNet"]) == list(line["PropensityRerank"]) == exponents
+    base = modules.load_model(tiny_modules / "bases" / "dismec")
+    _, test = modules.data()
+    # At exponent 0 and without blocks, the order of a single base is that of the base itself.
+    assert line["PropensityRerank"]["0.0"] == modules.measured(base, test)
+    assert line["PropensityRerank"]["0.0"] != line["PropensityRerank"]["1.0"]
+    assert (tiny_modules / "tail_frontier.png").is_file()
+
+
+def test_a_base_that_remembers_predicts_once(tiny):
+    train, test = tiny
+
+    class Counting(modules.DiSMEC):
+        asked = 0
+
+        def _predict(self, X, k):
+            type(self).asked += 1
+            return super()._predict(X, k)
+
+    base = Counting().fit(train.X, train.Y)
+    model = modules.RankNet(base=base, prefit=True, blocks=0).fit(train.X, train.Y)
+    expected = [model.predict(test.X, exponent=e) for e in (0.0, 0.5)]
+    Counting.asked, model.parts_ = 0, [modules.Remembering(base)]
+    for one, e in zip(expected, (0.0, 0.5), strict=True):
+        np.testing.assert_array_equal(model.predict(test.X, exponent=e).labels, one.labels)
+    assert Counting.asked == 1
+
+
+def test_tail_blocks(tiny_modules, run):
+    found = run(modules, "tail-modules-blocks", "blocks")
+    assert len(found["lines"]) == 6
+    assert found["lines"]["no blocks, which is PropensityRerank"]["0.0"].keys() == set(modules.METRICS)
+    assert (tiny_modules / "tail_blocks.png").is_file()
+
+
+def test_tail_overhead(tiny_modules, run, monkeypatch):
+    monkeypatch.setattr(modules, "PANELS", {"bases": ("dismec", "parabel")})
+    assert run(modules, "tail-modules-overhead", "overhead")["seconds"].keys() == {"dismec", "parabel"}
+
+
+def test_tail_norms_and_sweeps(tiny_modules, run, monkeypatch):
+    for name, value in (("COPIES", (0, 1)), ("SPLITS", (0.2,))):
+        monkeypatch.setattr(modules, name, value)
+    assert len(run(modules, "tail-modules-norms", "norms")["fifths"]) == 4
+    assert run(modules, "tail-modules-copies", "copies")["rows"].keys() >= {"Bonsai", "Taug, n_aug = 1"}
+    assert run(modules, "tail-modules-split", "split")["rows"].keys() == {"Bonsai", "Taug, tau = 0.2"}
+
+
+def test_tail_together(tiny_modules, run, monkeypatch):
+    monkeypatch.setattr(together, "estimator", lambda name: modules.estimator(name).set_params(epochs=2))
+    monkeypatch.setattr(together, "RESAMPLES", 3)
+    monkeypatch.setattr(together, "EXPONENTS", np.linspace(0, 1, 5))
+    found = run(together, "tail-modules-together", "dismec")["bases"]["dismec"]
+    assert len(found) == 6
+    assert found["RankNet alone"]["difference"] == 0.0
+
+
+def test_tail_million(tiny_modules, run, monkeypatch):
+    monkeypatch.setattr(million, "measured_apart", here(lambda option, n_labels: million.measure(n_labels)))
+    (row,) = run(million, "tail-modules-million", "--labels", 100)["rows"]
+    assert row["labels"] == 100
+    assert row["base_mb"] > 0
+
+
+def test_memory_of_dismec(run, monkeypatch):
+    monkeypatch.setattr(
+        linear_memory, "measured_apart", here(lambda option, folder, n: linear_memory.measure(folder, n))
+    )
+    sizes = ("--points", 400, "--features", 200, "--labels", 20, "--per-point", 10)
+    found = run(linear_memory, "dismec-memory-random", *sizes, "--threads", 1, 2)
+    one, two = found["rows"]
+    assert (one["points"], one["features"], one["labels"]) == (400, 200, 20)
+    assert one["formula_mb"] == pytest.approx(sum(one["parts_mb"].values()))
+    block = linear_memory.BLOCK * 4 * (400 + 200) / 1e6
+    assert two["formula_mb"] - one["formula_mb"] == pytest.approx(block)
+
+
+def test_solver_choices(tiny, run, monkeypatch, tmp_path):
+    write_dataset(tiny[0], tmp_path / "train")
+    monkeypatch.setattr(solver_choices, "features_folder", lambda *_: tmp_path)
+
+    def measure(option, variant, folder, *rest):
+        assert option == "--measure"
+        return solver_choices.measure(variant, folder, 32, None)
+
+    monkeypatch.setattr(solver_choices, "measured_apart", here(measure))
+    chosen = ("as built", "blocks by frequency alone", "blocks of random labels")
+    found = run(solver_choices, "solver-choices-none", "--blocks", 1, "--repeat", 2, "--only", *chosen)
+    assert tuple(found["rows"]) == chosen
+    assert len(found["rows"]["as built"]["cpu_s_per_1000_labels"]) == 2
+    assert found["rows"]["as built"]["labels"] == np.count_nonzero(tiny[0].label_counts)
+
+
+@pytest.mark.parametrize("variant", solver_choices.VARIANTS)
+def test_what_a_solver_choice_undoes_is_still_there(variant, monkeypatch):
+    from longtail.linear import kernels
+
+    with monkeypatch.context() as patch:
+        before = {module: dict(vars(module)) for module in (kernels, solver_choices.simd)}
+        for module, names in before.items():
+            for name, value in names.items():
+                patch.setattr(module, name, value)  # put back afterwards
+        solver_choices.VARIANTS[variant][0]()
+        changed = [
+            name
+            for module, names in before.items()
+            for name, value in vars(module).items()
+            if name not in names or value is not names[name]
+        ]
+        assert all(name in before[kernels] or name in before[solver_choices.simd] for name in changed)
+        assert bool(changed) == (solver_choices.VARIANTS[variant][0] is not solver_choices.as_built)
+
+
+def test_growth(run, monkeypatch, tmp_path):
+    def measure(option, model, one, n_labels):
+        assert (option, one) == ("--model", "--one")
+        # So little data may take no new memory in a process that has freed some.
+        return growth.measure(n_labels, model) | {"training_mb": float(n_labels)}
+
+    monkeypatch.setattr(growth, "measured_apart", here(measure))
+    monkeypatch.setattr(growth, "TEST_POINTS", 50)
+    found = run(growth, "growth-parabel", "--labels", 60, 120)
+    assert [row["labels"] for row in found["rows"]] == [60, 120]
+    assert found["rows"][1]["model_mb"] > found["rows"][0]["model_mb"] > 0
+    assert (tmp_path / "growth.png").is_file()
+
+
+def test_speed_of_metrics(run):
+    found = run(speed, "metrics-speed", "--points", 200)
+    assert found["largest_difference"] < 1e-6
+    assert found["points"] == 200
+
+
+def test_unbiasedness(run, tmp_path):
+    found = run(unbiasedness, "unbiasedness", "--repeats", 20)
+    for row in found["rows"]:
+        assert abs(row["unbiased-P"]["mean"] - row["complete"]) < 0.01
+        assert row["P"]["mean"] < row["complete"] - 0.1
+    assert (tmp_path / "unbiasedness.png").is_file()
+
+
+def test_reading_xc(tiny, run, monkeypatch, tmp_path):
+    def measure(option, file, only, reader):
+        assert (option, only) == ("--data", "--only")
+        return read_xc.READERS[reader](str(file))
+
+    monkeypatch.setattr(read_xc, "measured_apart", here(measure))
+    write_dataset(tiny[0], tmp_path / "x.txt")
+    found = run(read_xc, "read-xc", "--data", tmp_path / "x.txt", "--repeat", 1)
+    assert found["rows"].keys() == {"longtail", "scikit-learn"}
+    matrix = tiny[0].X
+    assert found["rows"]["longtail"]["arrays_mb"] * 1e6 > matrix.data.nbytes + matrix.indices.nbytes
+
+
+def test_a_benchmark_without_data_says_so(run, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(sys, "argv", ["read_xc", "--data", str(tmp_path / "none.txt"), "--out", str(tmp_path)])
+    assert read_xc.main() == 2
+    assert "is absent" in capsys.readouterr().out
