@@ -19,7 +19,7 @@ from longtail.linear.rare_kernels import Points, Sample, Scratch, train_label
 from longtail.linear.solver import SolverOptions, TrainedBlock
 
 # The logistic loss has a share at every point, and with the hinge, whose slacks weigh the same however small, the
-# objective ended a third above the optimum: both are left to the full solver.
+# sample stands badly for the others: both are left to the full solver.
 LOSS = "squared-hinge"
 LEAST_WORK = 5e8  # points x labels: below, the full solver takes seconds
 LEAST_SHARE = 0.5  # of the labels that are rare: below, the others take most of the time anyway
