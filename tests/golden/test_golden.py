@@ -49,6 +49,7 @@ def test_the_command_line_answers_as_on_record(tmp_path, monkeypatch, capsys):
     write_command_line_data(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("LONGTAIL_DATA", "nowhere")
     answers = []
     for command in COMMANDS.strip().splitlines():
         monkeypatch.setattr(sys, "argv", ["longtail", *shlex.split(command)])

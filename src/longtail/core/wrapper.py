@@ -93,8 +93,8 @@ class Wrapper(Estimator):
         self.check_fitted()
         if len(self.parts_) > 1:
             raise ParameterError(
-                f"{type(self).__name__} contains {len(self.parts_)} models, each with its own explanation; "
-                f"ask one of the models in its parts_"
+                f"{type(self).__name__} contains {len(self.parts_)} models, and cannot explain for all; "
+                "ask one of the models in its parts_ to explain"
             )
         explained: Explanation = self.parts_[0].explain(point, self.label_id(label))
         return explained

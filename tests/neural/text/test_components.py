@@ -110,7 +110,7 @@ def test_eight_bit_layers_are_close_and_predictions_with_them_agree():
     plain = model.predict(TEST.texts, k=1).labels
     small = model.set_params(quantise="int8")
     assert (small.predict(TEST.texts, k=1).labels == plain).mean() >= 0.95
-    assert any(isinstance(module, Int8Linear) for module in small._quantised.modules())
+    assert any(isinstance(module, Int8Linear) for module in small._copies["int8"].modules())
 
 
 def test_clusters_and_labels_share_the_loss_by_steps_whatever_a_step_is_made_of(monkeypatch):

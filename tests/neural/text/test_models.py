@@ -47,9 +47,9 @@ def test_labels_begin_at_how_frequent_they_are_or_at_zero(clusters):
 def test_validation_uses_the_network_of_its_epoch_and_not_an_8_bit_copy(make):
     plain, later = (make(held_out=0.3, epochs=5, quantise=q).fit(TRAIN.texts, TRAIN.Y) for q in ("none", "int8"))
     assert [e["P@1"] for e in later.history_.epochs] == [e["P@1"] for e in plain.history_.epochs]
-    assert later._quantised is None
+    assert not later._copies
     later.predict(TEST.texts, k=1)
-    assert later._quantised is not None
+    assert later._copies
 
 
 @pytest.mark.parametrize("above", [4, 2])
@@ -67,7 +67,7 @@ def test_attentionxml_finds_the_labels_through_a_tree(above, tmp_path):
     for label, score in zip(found.labels[0], found.scores[0], strict=True):
         assert model.explain(text, int(label)).score == pytest.approx(score, abs=1e-5)
     model.set_params(quantise="int8").predict([text], k=2)
-    assert model._quantised is not None
+    assert model._copies
 
 
 def test_a_prediction_is_padded_where_too_few_labels_are_retrieved():
@@ -102,11 +102,11 @@ def test_validation_keeps_the_best_epoch(tmp_path):
     "wrapped",
     [
         lambda: longtail.Ensemble(models=[attention(), xgrank(epochs=8)]),
-        lambda: longtail.RankNet(base=attention(), folds=2, epochs=2, units=4),
-        lambda: longtail.Taug(base=attention(), tau=0.3),
-        lambda: longtail.Ensemble(models=[aplc(), attention()]),
-        lambda: longtail.RankNet(base=aplc(), held_out=0.3, epochs=2, units=4),
-        lambda: longtail.Taug(base=aplc(), tau=0.3),
+        lambda: longtail.RankNet(base=attention(epochs=20), folds=2, epochs=2, units=4),
+        lambda: longtail.Taug(base=attention(epochs=10), tau=0.3),
+        lambda: longtail.Ensemble(models=[aplc(epochs=8), attention()]),
+        lambda: longtail.RankNet(base=aplc(epochs=14), held_out=0.3, epochs=2, units=4),
+        lambda: longtail.Taug(base=aplc(epochs=5), tau=0.3),
     ],
     ids=["ensemble", "ranknet", "taug", "ensemble of aplc", "ranknet of aplc", "taug of aplc"],
 )
