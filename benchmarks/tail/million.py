@@ -65,7 +65,7 @@ def measure(n_labels: int) -> dict[str, Any]:
     alone, through = in_turns(base, model, [made.test.X] * 5)
     return {
         "labels": n_labels, "base_s": base_s, "base_mb": megabytes(base), "train_s": train_s,
-        "training_mb": training_mb, "blocks": int(model.blocks_.bias.shape[0]), "validation": model.validation_,
+        "training_mb": training_mb, "blocks": int(model.blocks_.bias.shape[0]), "held_out_psp": model.held_out_psp_,
         "times": through / alone,
     }  # fmt: skip
 

@@ -340,7 +340,7 @@ def blocks(_: Iterable[str], out: Path) -> None:
         model = RankNet(base=base, prefit=True, **changes).fit(second.X, second.Y)
         model.parts_ = [Remembering(base)]
         lines[name] = {str(e): measured(model, held, exponent=e) for e in EXPONENTS[:8]}
-        print(name, model.validation_, flush=True)
+        print(name, model.held_out_psp_, flush=True)
     most = next(iter(lines.values()))["0.0"]["P@1"]
     steps = (0.0, 0.5, 1.0, 2.0)
     cells = [[name, *(f"{line['0.0'][m]:.2f}" for m in ("P@1", "PSP@1"))] for name, line in lines.items()]

@@ -65,12 +65,12 @@ def test_hidden_units_see_which_labels_are_proposed_together(blocks):
     assert right_of_two(base, X_test, Y_test) < 0.8
     assert right_of_two(model, X_test, Y_test) > 0.95
     assert model.blocks_.bias.shape == (blocks, 4)
-    assert model.validation_["trained"] > model.validation_["start"]
+    assert model.held_out_psp_["trained"] > model.held_out_psp_["start"]
 
 
 def test_without_progress_the_start_is_kept():
     model = longtail.RankNet(base=longtail.DiSMEC(), epochs=1, learning_rate=10.0).fit(X, Y)
-    assert model.validation_["trained"] <= model.validation_["start"]
+    assert model.held_out_psp_["trained"] <= model.held_out_psp_["start"]
     assert model.blocks_.bias.shape[0] == 0
     plain = longtail.RankNet(base=longtail.DiSMEC(), blocks=0).fit(X, Y)
     np.testing.assert_array_equal(model.predict(X_TEST).scores, plain.predict(X_TEST).scores)

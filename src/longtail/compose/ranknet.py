@@ -21,7 +21,7 @@ from longtail.metrics import Matches, score
 logger = logging.getLogger(__name__)
 
 _EXPONENTS = np.linspace(0, 1, 21)
-_VALIDATION = 0.2  # share of the unseen points by which the epoch is chosen
+_HELD_OUT = 0.2  # share of the unseen points by which the epoch is chosen
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -97,7 +97,7 @@ class RankNet(Reranker):
         The exponent that was chosen.
     blocks_ : ResidualBlocks
         The trained blocks; none if they did not improve PSP@1.
-    validation_ : dict of str to float
+    held_out_psp_ : dict of str to float
         PSP@1 on held-out points at the start ("start") and after training ("trained").
     inverse_propensities_ : ndarray of shape (n_labels,)
         1 / p_l of each label.
@@ -133,7 +133,7 @@ class RankNet(Reranker):
 
     def _learn(self, unseen: Candidates, run: Run) -> None:
         order = np.random.default_rng([self.random_state, 1]).permutation(len(unseen))
-        size = max(round(_VALIDATION * order.size), 1)
+        size = max(round(_HELD_OUT * order.size), 1)
         held, learning = unseen[np.sort(order[:size])], unseen[np.sort(order[size:])]
         # Without blocks and by all points: the blocks keep log-odds, so an exponent trades P@1 for PSP@1 at the same
         # rate before and after them, while a fifth of the points would only give it to the nearest twentieth.
@@ -141,12 +141,12 @@ class RankNet(Reranker):
         self.exponent_ = everything.exponent(unseen.log_odds)
         frontier = Frontier.at_exponent(held, self.inverse_propensities_, self.exponent_)
         start = frontier.height(held.log_odds)
-        self.blocks_, self.validation_ = ResidualBlocks.none(self.n_labels_), {"start": start}
+        self.blocks_, self.held_out_psp_ = ResidualBlocks.none(self.n_labels_), {"start": start}
         if self.blocks == 0 or len(learning) == 0:
             return
         blocks = self._trained(learning, frontier, run)
         changed = blocks(held.labels, held.log_odds)
-        trained = self.validation_["trained"] = frontier.height(changed)
+        trained = self.held_out_psp_["trained"] = frontier.height(changed)
         logger.info("PSP@1 on held-out points: %.4f at the start, %.4f after training", start, trained)
         if trained > start:
             self.blocks_, self.exponent_ = blocks, min(self.exponent_, frontier.exponent(changed))
@@ -186,13 +186,13 @@ class RankNet(Reranker):
 
     def _get_state(self) -> State:
         state = super()._get_state()
-        state.values |= {"exponent": float(self.exponent_), "validation": self.validation_}
+        state.values |= {"exponent": float(self.exponent_), "held_out_psp": self.held_out_psp_}
         state.nest("blocks", self.blocks_.to_state())
         return state
 
     def _set_state(self, state: State) -> None:
         super()._set_state(state)
-        self.exponent_, self.validation_ = float(state.values["exponent"]), state.values["validation"]
+        self.exponent_, self.held_out_psp_ = float(state.values["exponent"]), state.values["held_out_psp"]
         self.blocks_ = ResidualBlocks.from_state(state.part("blocks"))
 
 
