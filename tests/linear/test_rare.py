@@ -13,7 +13,8 @@ from longtail.core.checkpoint import Checkpoint
 from longtail.core.run import Run
 from longtail.errors import ParameterError
 from longtail.linear import rare
-from longtail.linear.rare_kernels import MARGIN, Rows, build_rows, cut_sample, find_near, solve_rows, train_label
+from longtail.linear.rare_kernels import MARGIN, find_near, solve_rows, train_label
+from longtail.linear.rare_problem import Rows, build_rows, cut_sample
 from longtail.metrics import evaluate
 
 DATA = make_longtail(n_points=2000, n_features=1500, n_labels=300, random_state=3)
