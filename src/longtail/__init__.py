@@ -6,6 +6,7 @@ Public names are imported on first use, so `import longtail` stays light.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any
 
 __version__ = "0.1.0"
@@ -51,10 +52,18 @@ _HOME = {
     "errors": "longtail.errors",
 }
 
-__all__ = ["__version__", *sorted(_HOME)]
+_NEED_TORCH = ("longtail.neural.",)
+
+
+def _names() -> list[str]:
+    """Return the public names that can be imported here: without torch, the neural models are left out."""
+    missing = () if importlib.util.find_spec("torch") else _NEED_TORCH
+    return ["__version__", *sorted(name for name, home in _HOME.items() if not home.startswith(missing))]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":  # asked for by `from longtail import *`, and only then worth a look for torch
+        return _names()
     if name not in _HOME:
         raise AttributeError(f"module 'longtail' has no attribute {name!r}")
     module = importlib.import_module(_HOME[name])
@@ -62,4 +71,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return _names()

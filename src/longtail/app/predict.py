@@ -20,6 +20,13 @@ def predict(
         str | None, typer.Option("--text", metavar="TEXT", help="One text, in quotes, instead of DATA.")
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Labels per point.")] = 5,
+    fallback: Annotated[
+        str,
+        typer.Option(
+            metavar="none|popular",
+            help="Labels of points without a word or feature that the model knows: none, or the most frequent.",
+        ),
+    ] = "none",
     exponent: options.Exponent = None,
     as_json: options.AsJson = False,
     overwrite: options.Overwrite = False,
@@ -27,7 +34,9 @@ def predict(
 ) -> None:
     """Predict the k best labels per point and write them to a file, or print those of one --text."""
     from longtail.app.console import progress, say
+    from longtail.core.fallback import FALLBACKS
     from longtail.core.inputs import check_k
+    from longtail.core.parameters import check_choice
     from longtail.data import write_predictions
     from longtail.data.predictions_io import check_predictions_path
     from longtail.workflow.apply import conform, predict_in_chunks
@@ -39,25 +48,44 @@ def predict(
     if data is not None and out is not None:
         options.check_apart(data, out)
         check_predictions_path(out, overwrite=overwrite)  # before the work
+    check_choice("--fallback", fallback, FALLBACKS)
     loaded = options.load(model, exponent)
-    check_k(k, loaded.n_labels_)
+    k = check_k(k, loaded.n_labels_)
     if text is not None:
-        _show(loaded, model, text, k, as_json=as_json)
+        _show(loaded, model, text, k, fallback, as_json=as_json)
         return
     assert data is not None
     assert out is not None
     dataset = options.read(data, text_field=text_field, labels_field=None)  # they may be missing, and are not used
-    predictions = predict_in_chunks(loaded, conform(dataset, loaded), k, progress())
+    predictions = _filled(predict_in_chunks(loaded, conform(dataset, loaded), k, progress()), loaded, fallback)
     write_predictions(predictions, out, label_names=loaded.label_names_, overwrite=overwrite)
     say(f"wrote {len(predictions):,} x {k} predictions to {out}")
 
 
-def _show(loaded: Any, model: Path, text: str, k: int, *, as_json: bool) -> None:
+def _filled(found: Any, loaded: Any, fallback: str) -> Any:
+    """Say how many points have no labels, and give them the most frequent ones if asked to."""
+    from longtail.app.console import say
+    from longtail.core.fallback import with_popular
+
+    count = int(found.empty.sum())
+    if count:
+        known = "word" if loaded.input_kind == "text" else "feature"
+        given = "the most frequent labels"
+        if fallback != "popular":
+            given = f"no labels (--fallback popular gives {given})"
+        if len(found) == 1:
+            say(f"the point has no {known} that the model knows, and gets {given}")
+        else:
+            say(f"{count:,} of {len(found):,} points have no {known} that the model knows, and get {given}")
+    return with_popular(found, loaded) if fallback == "popular" else found
+
+
+def _show(loaded: Any, model: Path, text: str, k: int, fallback: str, *, as_json: bool) -> None:
     """Print the labels of one text, best first."""
     from longtail.app.console import print_json, print_table
 
     options.check_reads_texts(loaded, model)
-    found = loaded.predict([text], k=k)
+    found = _filled(loaded.predict([text], k=k), loaded, fallback)
     kept = found.labels[0] >= 0
     names = loaded.label_names_
     labels = [label if names is None else names[label] for label in found.labels[0][kept].tolist()]

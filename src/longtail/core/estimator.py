@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from longtail.core.explanation import Explanation
+from longtail.core.fallback import FALLBACKS, with_popular
 from longtail.core.fingerprint import data_fingerprint
 from longtail.core.inputs import (
     check_features,
@@ -23,11 +24,12 @@ from longtail.core.inputs import (
     check_labels,
     check_lengths,
     check_texts,
+    empty_rows,
     n_rows,
 )
 from longtail.core.interrupts import plain_interrupts
 from longtail.core.job import job_of
-from longtail.core.parameters import check_whole
+from longtail.core.parameters import check_choice, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.registry import unknown
 from longtail.core.run import Run
@@ -154,15 +156,20 @@ class Estimator(BaseEstimator, ABC):
             raise
         return self
 
-    def predict(self, X: Any, *, k: int = 5, **options: Any) -> Predictions:
+    def predict(self, X: Any, *, k: int = 5, fallback: str = "none", **options: Any) -> Predictions:
         """Return the k best labels per point, best first.
+
+        A point that the model can say nothing about, because it has no feature or no word that the model knows, gets no
+        labels: its row is padding.
 
         Parameters
         ----------
         X : sparse matrix, array or sequence of str
             Points of the kind that the model was trained on.
         k : int, default 5
-            Labels per point.
+            Labels per point; a model with fewer labels gives all of them.
+        fallback : {"none", "popular"}, default "none"
+            "popular" gives points without labels the most frequent ones; their scores are shares of training points.
         **options
             Other values, for this call, of parameters that may be changed after `fit`, e.g. `exponent` or `beam`. A
             wrapper passes options that it does not have to the models inside.
@@ -182,11 +189,16 @@ class Estimator(BaseEstimator, ABC):
         """
         self.check_fitted()
         if options:
-            return self.adjusted(**options).predict(X, k=k)
+            return self.adjusted(**options).predict(X, k=k, fallback=fallback)
         self.check_parameters()  # some may have been changed after `fit`
+        check_choice("fallback", fallback, FALLBACKS)
         k = check_k(k, self.n_labels_)
         with plain_interrupts():
-            return self._predict(self._check_X(X, fitted=True), k)
+            X = self._check_X(X, fitted=True)
+            found, unreadable = self._predict(X, k), self._unreadable(X)
+        if unreadable is not None:
+            found = found.without(unreadable)
+        return with_popular(found, self) if fallback == "popular" else found
 
     def adjusted(self, **options: Any) -> Self:
         """Return a copy that predicts with other values of `adjustable` parameters.
@@ -302,6 +314,13 @@ class Estimator(BaseEstimator, ABC):
     @abstractmethod
     def _predict(self, X: Any, k: int) -> Predictions:
         """Return the k best labels per point; X and k are checked."""
+
+    def _unreadable(self, X: Any) -> NDArray[np.bool_] | None:
+        """Return which points get no labels whatever `_predict` says: those without features; None if there are none.
+
+        Models that read texts leave such texts out in `_predict`.
+        """
+        return empty_rows(X) if self.input_kind == "features" else None
 
     @abstractmethod
     def _get_state(self) -> State:

@@ -71,6 +71,19 @@ class Predictions:
             raise ParameterError(f"k is {k}, but there are {self.k} labels per point")
         return Predictions(self.labels[:, :k], self.scores[:, :k])
 
+    def without(self, rows: NDArray[np.bool_]) -> Predictions:
+        """Return the predictions with nothing but padding in the rows of a mask."""
+        if not rows.any():
+            return self
+        labels, scores = self.labels.copy(), self.scores.copy()
+        labels[rows], scores[rows] = PAD_LABEL, PAD_SCORE
+        return Predictions(labels, scores)
+
+    @property
+    def empty(self) -> NDArray[np.bool_]:
+        """Which points have no label at all, (n,)."""
+        return np.asarray((self.labels < 0).all(axis=1))
+
     def rows(self, names: Sequence[str] | None = None) -> Iterator[list[tuple[Any, float]]]:
         """Yield the (label, score) pairs of each point, without padding.
 
