@@ -46,7 +46,7 @@ _HOME = {
     "read_label_table": "longtail.data.labels",
     "read_predictions": "longtail.data.predictions_io",
     "write_dataset": "longtail.data.formats",
-    "write_predictions": "longtail.data.predictions_io",
+    "write_predictions": "longtail.data.predictions_writer",
     "evaluate": "longtail.metrics",
     "metrics": "longtail.metrics",
     "errors": "longtail.errors",

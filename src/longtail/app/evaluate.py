@@ -109,7 +109,9 @@ def _from_file(path: Path, data: Path, train: Path | None, fields: dict[str, Any
     dataset = options.read(data, label_names=None if training is None else training.label_names, **fields)
     if training is not None and training.label_names is None and dataset.label_names is not None:
         raise ParameterError(f"{data} has label names, but {train} has none; they do not belong together")
-    predictions = read_predictions(path, label_names=dataset.label_names, ids_follow_names=training is not None)
+    predictions = read_predictions(
+        path, label_names=dataset.label_names, ids_follow_names=training is not None, separator=fields["separator"]
+    )
     if training is None:
         return predictions, dataset.Y, None, None, dataset.label_names
     return predictions, dataset.Y, training.label_counts, training.n_points, dataset.label_names

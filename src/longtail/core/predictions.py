@@ -79,6 +79,13 @@ class Predictions:
         labels[rows], scores[rows] = PAD_LABEL, PAD_SCORE
         return Predictions(labels, scores)
 
+    def at_least(self, threshold: float) -> Predictions:
+        """Return the predictions without labels whose score is below a threshold; rows get shorter, k stays."""
+        if isinstance(threshold, bool) or not isinstance(threshold, (int, float, np.number)) or np.isnan(threshold):
+            raise ParameterError(f"threshold is {threshold!r}, but must be a number")
+        low = self.scores < threshold
+        return Predictions(np.where(low, PAD_LABEL, self.labels), np.where(low, PAD_SCORE, self.scores))
+
     @property
     def empty(self) -> NDArray[np.bool_]:
         """Which points have no label at all, (n,)."""
