@@ -17,6 +17,7 @@ PUBLIC = [
     "Estimator",
     "FastXML",
     "GLaS",
+    "IndicatorClassifier",
     "LabelTable",
     "PW",
     "PWcb",

@@ -21,6 +21,7 @@ _HOME = {
     "PfastXML": "longtail.trees.instance.fastxml",
     "PfastreXML": "longtail.trees.instance.fastxml",
     "Parabel": "longtail.trees.label.models",
+    "IndicatorClassifier": "longtail.core.indicator",
     "Popularity": "longtail.core.popularity",
     "PropensityRerank": "longtail.compose.propensity_rerank",
     "RankNet": "longtail.compose.ranknet",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ if TYPE_CHECKING:  # it imports NumPy, which `--help` must not
     from longtail.core.progress import Progress
 
 messages = Console(stderr=True, highlight=False)
-_LINE_SECONDS = 30.0
 
 
 def say(text: str) -> None:
@@ -78,66 +76,9 @@ def readable(value: Any) -> str:
 
 def progress() -> Progress:
     """Return a progress display: bars on a terminal, lines in a file or a pipe."""
-    return _Bars() if messages.is_terminal else _Lines()
+    from longtail.core.display import display
 
-
-class _Bars:
-    """One bar per task, with the time left."""
-
-    def __init__(self) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._bars = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left:"),
-            TimeRemainingColumn(), TextColumn("{task.fields[note]}"), console=messages, transient=True,
-        )  # fmt: skip
-
-    def start(self, task: str, total: int) -> None:
-        self._bars.add_task(task, total=total, note="")
-        self._bars.start()
-
-    def advance(self, amount: int = 1) -> None:
-        self._bars.advance(self._bars.task_ids[-1], amount)
-
-    def note(self, text: str) -> None:
-        self._bars.update(self._bars.task_ids[-1], note=text)
-
-    def finish(self) -> None:
-        self._bars.stop()
-        for task in self._bars.task_ids:
-            self._bars.remove_task(task)
-
-
-class _Lines:
-    """One line every half minute; short tasks print nothing. From the second line on it has the time left, at the pace
-    since the previous line: steps that a resumed run finds done take no time."""
-
-    def start(self, task: str, total: int) -> None:
-        self._task, self._total, self._done, self._note = task, total, 0, ""
-        self._shown_at, self._shown_done = time.monotonic(), -1
-
-    def advance(self, amount: int = 1) -> None:
-        self._done += amount
-        seconds = time.monotonic() - self._shown_at
-        if seconds < _LINE_SECONDS:
-            return
-        line = f"{self._task}: {self._done:,} of {self._total:,}"
-        if self._shown_done >= 0:
-            left = seconds / max(self._done - self._shown_done, 1) * (self._total - self._done)
-            line += f", about {_duration(left)} left"
-        say(line + (f"; {self._note}" if self._note else ""))
-        self._shown_at, self._shown_done = time.monotonic(), self._done
-
-    def note(self, text: str) -> None:
-        self._note = text
-
-    def finish(self) -> None: ...
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    return display(messages)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,4 +39,4 @@ def with_popular(found: Predictions, model: Any) -> Predictions:
     popular = Predictions.from_dense(label_shares(model.label_counts_, model.n_points_)[None, :], found.k)
     labels, scores = found.labels.copy(), found.scores.copy()
     labels[empty], scores[empty] = popular.labels[0], popular.scores[0]
-    return Predictions(labels, scores)
+    return replace(found, labels=labels, scores=scores)

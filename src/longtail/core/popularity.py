@@ -24,6 +24,8 @@ class Popularity(Estimator):
         Score of each label; -inf for labels without training points.
     """
 
+    score_scale = "probability"
+
     def _fit(self, prepared: Prepared, run: Run) -> None:
         self.scores_ = label_shares(self.label_counts_, self.n_points_)
 
