@@ -19,9 +19,28 @@ if TYPE_CHECKING:  # it imports NumPy, which `--help` must not
 messages = Console(stderr=True, highlight=False)
 
 
+_quiet = False
+
+
 def say(text: str) -> None:
-    """Print a message to stderr."""
-    messages.print(text, markup=False, soft_wrap=True)
+    """Print a message to stderr; after --quiet only warnings."""
+    if not _quiet or text.startswith("warning:"):
+        messages.print(text, markup=False, soft_wrap=True)
+
+
+def be_quiet() -> None:
+    """Leave out messages and progress; warnings, errors and results stay."""
+    global _quiet
+    _quiet = True
+
+
+def be_verbose() -> None:
+    """Show what the library logs as information, too."""
+    logger = logging.getLogger("longtail")
+    logger.setLevel(logging.INFO)
+    for handler in logger.handlers:
+        if isinstance(handler, _ToMessages):
+            handler.setLevel(logging.INFO)
 
 
 def fail(text: str) -> None:
@@ -77,14 +96,15 @@ def readable(value: Any) -> str:
 def progress() -> Progress:
     """Return a progress display: bars on a terminal, lines in a file or a pipe."""
     from longtail.core.display import display
+    from longtail.core.progress import Silent
 
-    return display(messages)
+    return Silent() if _quiet else display(messages)
 
 
 @contextmanager
 def status(text: str) -> Iterator[None]:
     """Show on a terminal that work of unknown length is running, e.g. reading a file."""
-    if not messages.is_terminal:
+    if _quiet or not messages.is_terminal:
         yield
         return
     with messages.status(escape(text)):
@@ -98,6 +118,9 @@ class _ToMessages(logging.Handler):
 
 def show_warnings() -> None:
     """Send the warnings that the library logs to stderr; called by `main`, never at import."""
+    global _quiet
+    _quiet = False
     logger = logging.getLogger("longtail")
+    logger.setLevel(logging.NOTSET)
     if not any(isinstance(handler, _ToMessages) for handler in logger.handlers):
         logger.addHandler(_ToMessages(logging.WARNING))
