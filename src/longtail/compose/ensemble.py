@@ -116,7 +116,7 @@ class Ensemble(Splits, Wrapper):
 
     @property
     def score_scale(self) -> str | None:  # type: ignore[override]
-        """What scores are: logarithms of mean probabilities, or means of ranks."""
+        """The scale of scores: logarithms of mean probabilities, or means of ranks."""
         return "log probability" if self.combine == "scores" else None
 
     def check_parameters(self) -> None:

@@ -52,7 +52,7 @@ class PropensityRerank(Reranker):
 
     @property
     def score_scale(self) -> str | None:  # type: ignore[override]
-        """What scores are: logarithms of probabilities with exponent 0."""
+        """The scale of scores: logarithms of probabilities with exponent 0."""
         return "log probability" if self.exponent == 0 else None
 
     def check_parameters(self) -> None:

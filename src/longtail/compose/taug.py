@@ -100,7 +100,7 @@ class Taug(Splits, Wrapper):
 
     @property
     def score_scale(self) -> str | None:  # type: ignore[override]
-        """What scores are: logarithms of probabilities if calibrated, else what the base gives."""
+        """The scale of scores: logarithms of probabilities if calibrated, else what the base gives."""
         calibrated = bool(self.calibrations_) if hasattr(self, "calibrations_") else self.merge == "calibrated"
         return "log probability" if calibrated else None
 

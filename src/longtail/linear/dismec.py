@@ -151,7 +151,7 @@ class DiSMEC(Estimator):
 
     @property
     def score_scale(self) -> str | None:  # type: ignore[override]
-        """What scores are: probabilities with the logistic loss and without a weighting, else margins."""
+        """The scale of scores: probabilities with the logistic loss and without a weighting, else margins."""
         return "probability" if self.loss == "logistic" and self.weighting is None else None
 
     def check_parameters(self) -> None:
