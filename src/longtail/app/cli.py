@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import longtail
-from longtail.app import bench, convert, demo, evaluate, explain, info, predict, train
+from longtail.app import bench, convert, demo, evaluate, explain, info, models, predict, train
 from longtail.core.interrupts import plain_interrupts
 from longtail.errors import LongtailError
 
@@ -49,6 +49,7 @@ app.command(cls=_Command)(evaluate.evaluate)
 app.command(cls=_Command)(explain.explain)
 app.command(cls=_Command)(convert.convert)
 app.command(cls=_Command)(info.info)
+app.command(cls=_Command)(models.models)
 app.command(cls=_Command)(bench.bench)
 app.command(cls=_Command)(demo.demo)
 
@@ -67,6 +68,20 @@ def _list_models(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _be_quiet(wanted: bool) -> None:
+    if wanted:
+        from longtail.app import console
+
+        console.be_quiet()
+
+
+def _be_verbose(wanted: bool) -> None:
+    if wanted:
+        from longtail.app import console
+
+        console.be_verbose()
+
+
 @app.callback()
 def _options(
     version: Annotated[
@@ -74,6 +89,12 @@ def _options(
     ] = False,
     list_models: Annotated[
         bool, typer.Option("--list-models", callback=_list_models, is_eager=True, help="Print the names for --model.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", callback=_be_quiet, help="Only results, warnings and errors, no progress.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", callback=_be_verbose, help="Also what the library logs as information.")
     ] = False,
 ) -> None: ...
 

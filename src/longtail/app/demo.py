@@ -138,7 +138,7 @@ def contest(task: Task, name: str, weighting: str | None, threads: int | None) -
     started = time.perf_counter()
     model.fit(task.X, task.Y, run=Run(progress()))
     seconds = time.perf_counter() - started
-    predictions = predict_in_chunks(model, task.X_test, min(KS[-1], task.n_labels))
+    predictions = predict_in_chunks(model, task.X_test, KS[-1])
     scores = score_predictions(
         predictions, task.Y_test, training_counts=model.label_counts_, n_training_points=model.n_points_
     )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ROWS = ("P", "nDCG", "PSP", "PSnDCG", "R", "coverage")
 SHOWN_KS = (1, 3, 5)
+MOST_UNKNOWN = 0.1  # share of the test labels that training may lack before this looks like a mistake
 
 
 def evaluate(
@@ -51,13 +52,15 @@ def evaluate(
     fields: dict[str, Any] = {"text_field": text_field, "labels_field": labels_field, "separator": separator}
     chosen = parse_propensity(propensity)
     if store.kind_of(subject) == "model" or subject.is_dir():
-        predictions, Y, counts, n_points = _from_model(subject, data, train, fields, exponent)
+        predictions, Y, counts, n_points, names = _from_model(subject, data, train, fields, exponent)
     elif exponent is not None:
         raise ParameterError(f"{subject} is a predictions file; --exponent needs a model")
     else:
-        predictions, Y, counts, n_points = _from_file(subject, data, train, fields)
+        predictions, Y, counts, n_points, names = _from_file(subject, data, train, fields)
     if not np.isin(predictions.labels, Y.indices).any():
         say(f"warning: none of the predicted labels occurs in {data}; do they belong together?")
+    if counts is not None:
+        _mention_unknown(Y, counts, names)
     scores = score_predictions(predictions, Y, training_counts=counts, n_training_points=n_points, propensity=chosen)
     if counts is None:
         say("PSP, PSnDCG and the bands are left out: they need the training data's label counts (give --train DATA)")
@@ -67,7 +70,8 @@ def evaluate(
         show(f"{subject} on {data}", scores)
 
 
-Loaded = tuple[Any, Any, Any, int | None]
+# Predictions, observed labels, training points per label, number of training points, names of the labels
+Loaded = tuple[Any, Any, Any, int | None, list[str] | None]
 
 
 def _from_model(path: Path, data: Path, train: Path | None, fields: dict[str, Any], exponent: float | None) -> Loaded:
@@ -93,8 +97,8 @@ def _from_model(path: Path, data: Path, train: Path | None, fields: dict[str, An
     if train is not None:
         training = options.read(train, label_names=dataset.label_names, **fields)
         counts, n_points = training.label_counts, training.n_points
-    predictions = predict_in_chunks(model, conform(dataset, model), min(KS[-1], model.n_labels_), progress())
-    return predictions, dataset.Y, counts, n_points
+    predictions = predict_in_chunks(model, conform(dataset, model), KS[-1], progress())
+    return predictions, dataset.Y, counts, n_points, dataset.label_names
 
 
 def _from_file(path: Path, data: Path, train: Path | None, fields: dict[str, Any]) -> Loaded:
@@ -105,10 +109,31 @@ def _from_file(path: Path, data: Path, train: Path | None, fields: dict[str, Any
     dataset = options.read(data, label_names=None if training is None else training.label_names, **fields)
     if training is not None and training.label_names is None and dataset.label_names is not None:
         raise ParameterError(f"{data} has label names, but {train} has none; they do not belong together")
-    predictions = read_predictions(path, label_names=dataset.label_names, ids_follow_names=training is not None)
+    predictions = read_predictions(
+        path, label_names=dataset.label_names, ids_follow_names=training is not None, separator=fields["separator"]
+    )
     if training is None:
-        return predictions, dataset.Y, None, None
-    return predictions, dataset.Y, training.label_counts, training.n_points
+        return predictions, dataset.Y, None, None, dataset.label_names
+    return predictions, dataset.Y, training.label_counts, training.n_points, dataset.label_names
+
+
+def _mention_unknown(Y: Any, counts: Any, names: list[str] | None) -> None:
+    """Say how many of the test labels have no training points: no prediction can be right about them."""
+    import numpy as np
+
+    from longtail.app.console import say
+
+    trained = np.flatnonzero(counts)
+    unknown = Y.indices[~np.isin(Y.indices, trained)]
+    if not unknown.size:
+        return
+    share = unknown.size / Y.nnz
+    said = f"{100 * share:.1f} % of the test labels ({np.unique(unknown).size:,} different) were not seen in training"
+    if share <= MOST_UNKNOWN:
+        say(f"{said}, and count as misses")
+        return
+    example, own = (number if names is None else repr(names[number]) for number in (unknown[0], trained[0]))
+    say(f"warning: {said}, e.g. {example}; a label of the training data is {own}: do they belong together?")
 
 
 def show(title: str, scores: Scores) -> None:

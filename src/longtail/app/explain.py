@@ -26,6 +26,7 @@ def explain(
     """Show how much each word of a text contributed to the score of a label."""
     from longtail.app.console import print_json, print_table
     from longtail.core.model import load_model
+    from longtail.errors import DataError
 
     loaded = load_model(model)
     options.check_reads_texts(loaded, model)
@@ -35,6 +36,8 @@ def explain(
         wanted = int(label) if is_id else label
     else:
         wanted = int(loaded.predict([text], k=1).labels[0, 0])
+        if wanted < 0:
+            raise DataError("the text contains no word that the model knows, so it has no best label; give --label")
     found = loaded.explain(text, wanted)
     shown = str(found.label) if names is None else names[found.label]
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,50 +15,112 @@ def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory.", show_default=False)],
     data: Annotated[Path | None, typer.Argument(metavar="DATA", help=options.DATA_HELP, show_default=False)] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Output file: .jsonl, .npz or .txt.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Output file: .csv, .tsv, .jsonl, .parquet, .npz, .txt; - for stdout."
+        ),
     ] = None,
     text: Annotated[
         str | None, typer.Option("--text", metavar="TEXT", help="One text, in quotes, instead of DATA.")
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Labels per point.")] = 5,
+    threshold: Annotated[
+        float | None, typer.Option(metavar="SCORE", help="Leave out labels whose score is below this.")
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(metavar="COLUMN,...", help="Columns or fields of DATA to copy to the output.")
+    ] = None,
+    fallback: Annotated[
+        str,
+        typer.Option(
+            metavar="none|popular",
+            help="Labels of points without a word or feature that the model knows: none, or the most frequent.",
+        ),
+    ] = "none",
     exponent: options.Exponent = None,
     as_json: options.AsJson = False,
     overwrite: options.Overwrite = False,
     text_field: options.TextField = "text",
+    separator: options.Separator = options.SEPARATOR,
 ) -> None:
     """Predict the k best labels per point and write them to a file, or print those of one --text."""
     from longtail.app.console import progress, say
+    from longtail.core.fallback import FALLBACKS
     from longtail.core.inputs import check_k
+    from longtail.core.parameters import check_choice
     from longtail.data import write_predictions
-    from longtail.data.predictions_io import check_predictions_path
+    from longtail.data.predictions_writer import check_predictions_path
     from longtail.workflow.apply import conform, predict_in_chunks
 
     if text is not None and (data is not None or out is not None):
         raise typer.BadParameter("give either --text TEXT, whose labels are printed, or DATA and --out FILE")
     if text is None and (data is None or out is None):
         raise typer.BadParameter("give DATA and --out FILE, or --text TEXT")
-    if data is not None and out is not None:
+    if data is not None and out is not None and str(out) != "-":
         options.check_apart(data, out)
         check_predictions_path(out, overwrite=overwrite)  # before the work
+    check_choice("--fallback", fallback, FALLBACKS)
     loaded = options.load(model, exponent)
-    check_k(k, loaded.n_labels_)
+    k = check_k(k, loaded.n_labels_)
     if text is not None:
-        _show(loaded, model, text, k, as_json=as_json)
+        _show(loaded, model, text, k, fallback, threshold, as_json=as_json)
         return
     assert data is not None
     assert out is not None
     dataset = options.read(data, text_field=text_field, labels_field=None)  # they may be missing, and are not used
-    predictions = predict_in_chunks(loaded, conform(dataset, loaded), k, progress())
-    write_predictions(predictions, out, label_names=loaded.label_names_, overwrite=overwrite)
-    say(f"wrote {len(predictions):,} x {k} predictions to {out}")
+    columns = _kept(keep, data, dataset.n_points)
+    predictions = _filled(predict_in_chunks(loaded, conform(dataset, loaded), k, progress()), loaded, fallback)
+    if threshold is not None:
+        predictions = predictions.at_least(threshold)
+    write_predictions(
+        predictions, sys.stdout.buffer if str(out) == "-" else out, label_names=loaded.label_names_, ids=None,
+        columns=columns, separator=separator, overwrite=overwrite,
+    )  # fmt: skip
+    say(f"wrote {len(predictions):,} x {k} predictions to {'stdout' if str(out) == '-' else out}")
 
 
-def _show(loaded: Any, model: Path, text: str, k: int, *, as_json: bool) -> None:
+def _kept(keep: str | None, data: Path, n_points: int) -> dict[str, Any]:
+    """Read the columns of DATA that are copied to the output."""
+    from longtail.data.columns import read_columns
+    from longtail.errors import DataError
+
+    if keep is None:
+        return {}
+    columns = read_columns(data, [name.strip() for name in keep.split(",") if name.strip()])
+    for name, values in columns.items():
+        if len(values) != n_points:
+            raise DataError(f"column {name!r} has {len(values):,} values, but there are {n_points:,} points", path=data)
+    return columns
+
+
+def _filled(found: Any, loaded: Any, fallback: str) -> Any:
+    """Say how many points have no labels, and give them the most frequent ones if asked to."""
+    from longtail.app.console import say
+    from longtail.core.fallback import with_popular
+
+    count = int(found.empty.sum())
+    if count:
+        known = "word" if loaded.input_kind == "text" else "feature"
+        given = "the most frequent labels"
+        if fallback != "popular":
+            given = f"no labels (--fallback popular gives {given})"
+        if len(found) == 1:
+            say(f"the point has no {known} that the model knows, and gets {given}")
+        else:
+            say(f"{count:,} of {len(found):,} points have no {known} that the model knows, and get {given}")
+    return with_popular(found, loaded) if fallback == "popular" else found
+
+
+def _show(
+    loaded: Any, model: Path, text: str, k: int, fallback: str, threshold: float | None, *, as_json: bool
+) -> None:
     """Print the labels of one text, best first."""
     from longtail.app.console import print_json, print_table
 
     options.check_reads_texts(loaded, model)
-    found = loaded.predict([text], k=k)
+    found = _filled(loaded.predict([text], k=k), loaded, fallback)
+    if threshold is not None:
+        found = found.at_least(threshold)
     kept = found.labels[0] >= 0
     names = loaded.label_names_
     labels = [label if names is None else names[label] for label in found.labels[0][kept].tolist()]

@@ -127,18 +127,19 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
         if first:
             estimator.save(out, overwrite=overwrite)
     except BaseException as error:
-        # A killed process does not get here and leaves its parts. A user who interrupts wants nothing left, and with
-        # wrong data or parameters nothing is worth keeping. Any other error (a full disk, too little memory, a loss
-        # that is not finite) must not cost the finished parts.
-        interrupted = isinstance(error, KeyboardInterrupt)
-        if not resume and (interrupted or isinstance(error, (DataError, ModelError, ParameterError))):
+        # With wrong data or parameters nothing is worth keeping. Whatever else ends a training (Ctrl-C, a full disk,
+        # too little memory, a loss that is not finite) must not cost the finished parts, just as a kill does not.
+        interrupted = "interrupted; " * isinstance(error, KeyboardInterrupt)
+        wrong = isinstance(error, (DataError, ModelError, ParameterError))
+        if not resume and (wrong or not checkpoint.holds_parts()):
             checkpoint.clear()
             if interrupted:
-                say("interrupted; nothing was kept (use --resume to keep finished parts)")
-        elif not resume and not checkpoint.holds_parts():
-            checkpoint.clear()
+                say(f"{interrupted}no part was finished, and nothing was kept")
         elif checkpoint.holds_parts():
-            say(f"{'interrupted; ' * interrupted}finished parts are kept in {partial}; continue with --resume")
+            say(
+                f"{interrupted}finished parts are kept in {partial}: the same command with --resume continues from "
+                "there; to discard them, delete that folder"
+            )
         raise
     checkpoint.clear()
     if not first:

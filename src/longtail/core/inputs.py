@@ -97,6 +97,13 @@ def check_texts(X: Any) -> Sequence[str]:
     return X if isinstance(X, Sequence) else list(X)
 
 
+def empty_rows(matrix: sparse.csr_matrix) -> NDArray[np.bool_]:
+    """Return which rows hold nothing but zeros, stored or not."""
+    filled = matrix if matrix.data.all() else matrix != 0
+    empty: NDArray[np.bool_] = filled.getnnz(axis=1) == 0
+    return empty
+
+
 def squared_lengths(matrix: sparse.csr_matrix) -> NDArray[np.float64]:
     """Return the squared length of each row, in float64: squares of large and tiny numbers do not fit float32."""
     squares = sparse.csr_matrix((np.square(matrix.data, dtype=np.float64), matrix.indices, matrix.indptr), matrix.shape)
@@ -328,9 +335,9 @@ def n_rows(X: Any) -> int:
 
 
 def check_k(k: Any, n_labels: int) -> int:
-    """Return k as an int, or raise ParameterError if it is not a whole number from 1 to `n_labels`."""
+    """Return k as an int, at most `n_labels`, or raise ParameterError if it is not a whole number of at least 1."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
         raise ParameterError(f"k must be a whole number, not {k!r}")
-    if not 1 <= k <= n_labels:
-        raise ParameterError(f"k is {k}, but must be between 1 and the number of labels, {n_labels}")
-    return int(k)
+    if k < 1:
+        raise ParameterError(f"k is {k}, but must be at least 1")
+    return min(int(k), n_labels)

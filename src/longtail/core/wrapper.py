@@ -103,6 +103,9 @@ class Wrapper(Estimator):
         follows_parts = isinstance(inspect.getattr_static(type(self), "input_kind"), KindOfParts)
         return kind_of(self.parts) if follows_parts else self.input_kind
 
+    def _unreadable(self, X: Any) -> None:
+        return None  # its parts decide, each for itself
+
     def _new_part(self) -> Estimator:
         return new_part(self.parts[0])
 

@@ -14,7 +14,7 @@ _HOME = {
     "read_label_table": "labels",
     "read_predictions": "predictions_io",
     "write_dataset": "formats",
-    "write_predictions": "predictions_io",
+    "write_predictions": "predictions_writer",
 }
 
 __all__ = sorted(_HOME)

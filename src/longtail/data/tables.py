@@ -39,18 +39,18 @@ def read_csv(
     separator: str = SEPARATOR,
 ) -> Dataset:
     """Read a CSV or TSV file whose first row names the columns; parameters as in `read_dataset`."""
-    with _arrow_errors(path):
+    with arrow_errors(path):
         # Read the column names first: for a missing column, pyarrow does not say which columns there are.
         with files.reading(path) as stream:
             if not stream.peek(1):  # type: ignore[attr-defined]
                 raise DataError("the file is empty", path=path)
-            columns = _columns(path, _open_csv(stream, delimiter).schema.names, text_field, labels_field)
+            columns = _columns(path, open_csv(stream, delimiter).schema.names, text_field, labels_field)
         with files.reading(path) as stream:
-            batches = _open_csv(stream, delimiter, columns)
+            batches = open_csv(stream, delimiter, columns)
             return _collect(path, batches, columns, labels_field is not None, label_names, separator)
 
 
-def _open_csv(stream: Any, delimiter: str, columns: list[str] | None = None) -> Any:
+def open_csv(stream: Any, delimiter: str, columns: list[str] | None = None) -> Any:
     convert = pa.csv.ConvertOptions(strings_can_be_null=False)
     if columns is not None:
         convert.include_columns = columns
@@ -72,7 +72,7 @@ def read_parquet(
     separator: str = SEPARATOR,
 ) -> Dataset:
     """Read a Parquet file whose labels are lists, or strings split at `separator`; parameters as in `read_dataset`."""
-    with _arrow_errors(path), files.reading(path) as stream:
+    with arrow_errors(path), files.reading(path) as stream:
         file = pa.parquet.ParquetFile(stream)
         columns = _columns(path, file.schema_arrow.names, text_field, labels_field)
         batches = file.iter_batches(batch_size=_ROWS, columns=columns, use_threads=False)
@@ -80,7 +80,7 @@ def read_parquet(
 
 
 @contextmanager
-def _arrow_errors(path: PathLike) -> Iterator[None]:
+def arrow_errors(path: PathLike) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:  # pyarrow checks the cells, but not the names of the columns

@@ -48,6 +48,11 @@ class Pipeline(Wrapper):
         """The `score_groups_` of the model."""
         return None if not hasattr(self, "parts_") else self.model_.score_groups_
 
+    @property
+    def score_scale(self) -> str | None:  # type: ignore[override]
+        """The `score_scale` of the model."""
+        return None if not hasattr(self, "parts_") else self.model_.score_scale
+
     @abstractmethod
     def _features(self, X: Any) -> Iterable[sparse.csr_matrix]:
         """Return the features of X for prediction, in blocks of rows."""

@@ -125,27 +125,35 @@ class DiSMEC(Estimator):
         sample_weight: Any = None,
         label_names: Sequence[str] | None = None,
         run: Run | None = None,
+        verbose: bool = False,
     ) -> Self:
         """Train on points and their observed labels.
 
         Parameters
         ----------
-        X : sparse matrix or array
+        X : sparse matrix, array or DataFrame
             CSR or dense features.
-        Y : sparse matrix, array or list of lists
-            A 0/1 matrix, or one list of label ids per point.
+        Y : sparse matrix, array, DataFrame, or list of lists
+            A 0/1 matrix, or one list of label names or label ids per point.
         sample_weight : array_like, optional
             Factor of the loss per point, above 0; a point of weight 2 counts as the same point twice.
         label_names : sequence of str, optional
             Distinct names, kept with the model and written to its directory.
         run : Run, optional
             Where to show progress and where to keep finished blocks.
+        verbose : bool, default False
+            Show progress: a bar in a terminal or a notebook, elsewhere a line every half minute.
 
         Returns
         -------
         self
         """
-        return super().fit(X, Y, label_names=label_names, run=run, sample_weight=sample_weight)
+        return super().fit(X, Y, label_names=label_names, run=run, verbose=verbose, sample_weight=sample_weight)
+
+    @property
+    def score_scale(self) -> str | None:  # type: ignore[override]
+        """The scale of scores: probabilities with the logistic loss and without a weighting, else margins."""
+        return "probability" if self.loss == "logistic" and self.weighting is None else None
 
     def check_parameters(self) -> None:
         check_positive(C=self.C, tol=self.tol)
