@@ -22,7 +22,7 @@ class Dataset:
     Parameters
     ----------
     Y : (n, L) sparse or dense 0/1 matrix, or one list of label ids per point
-        Labels, stored as CSR of float32 ones.
+        Labels, stored as CSR of float32 ones. Numbers between 0 and 1 are relevances of labels, and are kept.
     X : (n, D) sparse or dense matrix, optional
         Features, stored as CSR float32.
     texts : iterable of n strings, optional
@@ -62,7 +62,7 @@ class Dataset:
         n_points = int(X.shape[0]) if X is not None else len(texts or ())
         if texts is not None and len(texts) != n_points:
             raise DataError(f"X has {n_points} points, but there are {len(texts)} texts")
-        Y = check_labels(self.Y)
+        Y = check_labels(self.Y, relevances=True)
         if Y.shape[0] != n_points:
             raise DataError(f"{'X has' if X is not None else 'there are'} {n_points} points, but Y has {Y.shape[0]}")
         if ids is not None and len(ids) != n_points:
@@ -96,6 +96,24 @@ class Dataset:
     def label_counts(self) -> NDArray[np.int64]:
         """Number of points per label, (L,)."""
         return np.bincount(self.Y.indices, minlength=self.n_labels).astype(np.int64)
+
+    @property
+    def has_relevances(self) -> bool:
+        """Whether a label has a relevance below 1."""
+        return bool((self.Y.data != 1).any())
+
+    def binary(self) -> Dataset:
+        """Return the dataset without relevances: every label has the value 1.
+
+        Returns
+        -------
+        Dataset
+            This one if it has no relevances.
+        """
+        if not self.has_relevances:
+            return self
+        ones = np.ones_like(self.Y.data)
+        return replace(self, Y=sparse.csr_matrix((ones, self.Y.indices, self.Y.indptr), shape=self.Y.shape))
 
     def subset(self, rows: ArrayLike) -> Dataset:
         """Return the dataset of these points; labels and features keep their ids.
