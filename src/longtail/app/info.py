@@ -8,23 +8,21 @@ from typing import Annotated, Any
 import typer
 
 from longtail.app import options
+from longtail.app.reading import read, reads_data
 
 
+@reads_data
 def info(
     path: Annotated[Path, typer.Argument(metavar="MODEL|DATA", help="Model directory or data.", show_default=False)],
     as_json: options.AsJson = False,
-    text_field: options.TextField = "text",
-    labels_field: options.LabelsField = "labels",
-    separator: options.Separator = options.SEPARATOR,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Show the properties of a model or a dataset."""
     from longtail.app.console import print_fields, print_json
     from longtail.core import store
 
-    if store.kind_of(path) == "model":
-        fields = model_fields(path)
-    else:
-        fields = data_fields(options.read(path, text_field=text_field, labels_field=labels_field, separator=separator))
+    fields = model_fields(path) if store.kind_of(path) == "model" else data_fields(read(path, reading))
     if as_json:
         print_json(fields)
     else:

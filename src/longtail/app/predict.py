@@ -8,8 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from longtail.app import options
+from longtail.app.reading import read, reads_data
 
 
+@reads_data
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory.", show_default=False)],
     data: Annotated[Path | None, typer.Argument(metavar="DATA", help=options.DATA_HELP, show_default=False)] = None,
@@ -23,7 +25,8 @@ def predict(
     exponent: options.Exponent = None,
     as_json: options.AsJson = False,
     overwrite: options.Overwrite = False,
-    text_field: options.TextField = "text",
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Predict the k best labels per point and write them to a file, or print those of one --text."""
     from longtail.app.console import progress, say
@@ -46,7 +49,8 @@ def predict(
         return
     assert data is not None
     assert out is not None
-    dataset = options.read(data, text_field=text_field, labels_field=None)  # they may be missing, and are not used
+    # Labels may be missing, and are not used.
+    dataset = read(data, reading, model=loaded, with_labels=False)
     predictions = predict_in_chunks(loaded, conform(dataset, loaded), k, progress())
     write_predictions(predictions, out, label_names=loaded.label_names_, overwrite=overwrite)
     say(f"wrote {len(predictions):,} x {k} predictions to {out}")

@@ -9,10 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from longtail.app import options
+from longtail.app.reading import kept, read, reads_data
 
 _ROWS_LOOKED_AT = 10_000
 
 
+@reads_data
 def train(
     data: options.Data,
     model: Annotated[
@@ -40,9 +42,8 @@ def train(
     seed: Annotated[int | None, typer.Option(metavar="S", min=0, help="Seed of all random numbers.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run (MODEL.partial).")] = False,
     overwrite: options.Overwrite = False,
-    text_field: options.TextField = "text",
-    labels_field: options.LabelsField = "labels",
-    separator: options.Separator = options.SEPARATOR,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Train a model and write it to a directory.
 
@@ -74,7 +75,7 @@ def train(
             build(text=False)  # a name may fit only one kind of data
         except ParameterError:
             raise error from None
-    dataset = options.read(data, text_field=text_field, labels_field=labels_field, separator=separator)
+    dataset = read(data, reading)
     if unit_rows and dataset.X is None:
         raise DataError("--unit-rows is for features, but this dataset has only texts", path=data)
     estimator = build(text=dataset.X is None)
@@ -82,6 +83,7 @@ def train(
         raise DataError(f"{model} needs texts, but this dataset has only features", path=data)
     if estimator.input_kind == "features" and not helps_another_process():
         _mention_lengths(estimator, dataset.X)
+    estimator.reading_ = kept(reading)
     _fit_and_save(estimator, dataset, out, resume=resume, overwrite=overwrite)
 
 

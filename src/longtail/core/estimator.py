@@ -97,6 +97,8 @@ class Estimator(BaseEstimator, ABC):
     fingerprint_: str
     # For each label, which of the models inside gives its scores, if their scales differ (Taug).
     score_groups_: NDArray[np.int8] | None = None
+    # How the training data was read, such as the fields of the text; the command line reads other data in the same way.
+    reading_: dict[str, Any] | None = None
 
     def fit(
         self, X: Any, Y: Any, *, label_names: Sequence[str] | None = None, run: Run | None = None, **more: Any

@@ -44,6 +44,7 @@ def save_model(model: Estimator, path: str | os.PathLike[str], *, overwrite: boo
         "params": encoded["params"],
         "label_names": model.label_names_,
         "fingerprint": model.fingerprint_,
+        "reading": model.reading_,
         "versions": library_versions(),
     }
     store.write(path, header, state, overwrite=overwrite)
@@ -75,6 +76,7 @@ def load_model(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
             raise ModelError(f"{manifest['class']} is not an estimator")
         restore(model, state, label_names=manifest["label_names"])
         model.fingerprint_ = manifest["fingerprint"]
+        model.reading_ = manifest.get("reading")  # older models have none
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, RuntimeError) as error:  # the last: torch, if weights do not fit
