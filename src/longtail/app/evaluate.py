@@ -94,7 +94,7 @@ def _from_model(path: Path, data: Path, train: Path | None, reading: dict[str, A
         training = read(train, reading, model=model, label_names=dataset.label_names)
         counts, n_points = training.label_counts, training.n_points
     predictions = predict_in_chunks(model, conform(dataset, model), min(KS[-1], model.n_labels_), progress())
-    return predictions, dataset.Y, counts, n_points
+    return predictions, dataset.binary().Y, counts, n_points
 
 
 def _from_file(path: Path, data: Path, train: Path | None, reading: dict[str, Any]) -> Loaded:
@@ -107,8 +107,8 @@ def _from_file(path: Path, data: Path, train: Path | None, reading: dict[str, An
         raise ParameterError(f"{data} has label names, but {train} has none; they do not belong together")
     predictions = read_predictions(path, label_names=dataset.label_names, ids_follow_names=training is not None)
     if training is None:
-        return predictions, dataset.Y, None, None
-    return predictions, dataset.Y, training.label_counts, training.n_points
+        return predictions, dataset.binary().Y, None, None
+    return predictions, dataset.binary().Y, training.label_counts, training.n_points
 
 
 def show(title: str, scores: Scores) -> None:

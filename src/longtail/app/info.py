@@ -44,6 +44,7 @@ def model_fields(path: Path) -> dict[str, Any]:
         **({"features": model.n_features_in_} if model.input_kind == "features" else {}),
         "labels": model.n_labels_,
         "label names": model.label_names_ is not None,
+        **({} if model.vocabulary_ is None else {"vocabulary": repr(model.vocabulary_)}),
         "training points": model.n_points_,
         "labels without training points": int((model.label_counts_ == 0).sum()),
         "size MB": store.size_in_bytes(path) / 1e6,

@@ -59,17 +59,26 @@ def predict(
 def _show(loaded: Any, model: Path, text: str, k: int, *, as_json: bool) -> None:
     """Print the labels of one text, best first."""
     from longtail.app.console import print_json, print_table
+    from longtail.errors import ParameterError
 
     options.check_reads_texts(loaded, model)
+    if (loaded.reading_ or {}).get("fields") == "separate":
+        raise ParameterError(f"{model} was trained on separate fields, which one --text does not have; give DATA")
     found = loaded.predict([text], k=k)
     kept = found.labels[0] >= 0
     names = loaded.label_names_
-    labels = [label if names is None else names[label] for label in found.labels[0][kept].tolist()]
+    ids = found.labels[0][kept].tolist()
+    labels = [label if names is None else names[label] for label in ids]
+    shown = [loaded.shown_name(label) for label in ids]
     scores = found.scores[0][kept].tolist()
     if as_json:
-        print_json({"labels": labels, "scores": scores})
-    else:
-        print_table(
-            "labels, best first", ["label", "score"],
-            [[str(label), f"{score:.3f}"] for label, score in zip(labels, scores, strict=True)],
-        )  # fmt: skip
+        print_json({"labels": labels, "scores": scores, **({} if loaded.vocabulary_ is None else {"names": shown})})
+        return
+    rows = [[name, f"{score:.3f}"] for name, score in zip(shown, scores, strict=True)]
+    columns = ["label", "score"]
+    if loaded.vocabulary_ is not None:
+        columns, rows = (
+            ["label", "id", "score"],
+            [[row[0], str(label), row[1]] for row, label in zip(rows, labels, strict=True)],
+        )
+    print_table("labels, best first", columns, rows)

@@ -35,6 +35,13 @@ def train(
             "--set", metavar="KEY=VALUE", help="Parameter of the model, e.g. C=0.5 or features.min_df=2; repeatable."
         ),
     ] = None,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Names and parents of labels: CSV, JSON or SKOS (.rdf .ttl .nt)."),
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option(metavar="CODE", help="Language of the names in the vocabulary, e.g. fi.")
+    ] = None,
     unit_rows: Annotated[
         bool, typer.Option("--unit-rows", help="Scale rows of features to length 1, in training and in prediction.")
     ] = False,
@@ -55,11 +62,12 @@ def train(
     from longtail.core.store import check_free
     from longtail.errors import DataError, ParameterError
     from longtail.workflow.build import build_estimator, parse_settings
+    from longtail.workflow.vocabulary import with_vocabulary, without_vocabulary
 
     options.check_threads(threads)
     check_free(out, kind=KIND, overwrite=overwrite)
 
-    def build(text: bool) -> Any:
+    def build(text: bool, values: dict[str, Any]) -> Any:
         estimator = build_estimator(
             model, text=text, unit_rows=unit_rows and not text, base=base, weighting=weighting, settings=values,
             threads=threads, seed=seed,
@@ -69,22 +77,68 @@ def train(
 
     values = parse_settings(settings or [])
     try:
-        build(text=True)  # report a wrong name or value before reading a large file
+        build(text=True, values=without_vocabulary(values))  # report a wrong name or value before reading a large file
     except ParameterError as error:
         try:
-            build(text=False)  # a name may fit only one kind of data
+            build(text=False, values=without_vocabulary(values))  # a name may fit only one kind of data
         except ParameterError:
             raise error from None
     dataset = read(data, reading)
     if unit_rows and dataset.X is None:
         raise DataError("--unit-rows is for features, but this dataset has only texts", path=data)
-    estimator = build(text=dataset.X is None)
+    known = _vocabulary(vocabulary, language, dataset)
+    estimator = build(text=dataset.X is None, values=with_vocabulary(values, known, dataset))
+    estimator.vocabulary_ = known
+    if vocabulary is not None:
+        _read_label_texts(estimator, vocabulary)
     if estimator.input_kind == "text" and dataset.texts is None:
         raise DataError(f"{model} needs texts, but this dataset has only features", path=data)
     if estimator.input_kind == "features" and not helps_another_process():
         _mention_lengths(estimator, dataset.X)
+    _check_points(estimator, dataset, data, model, separate=reading.get("fields") == "separate")
     estimator.reading_ = kept(reading)
     _fit_and_save(estimator, dataset, out, resume=resume, overwrite=overwrite)
+
+
+def _vocabulary(file: Path | None, language: str | None, dataset: Any) -> Any:
+    """Read the vocabulary, or make one of the label texts in the data; None if there are none."""
+    from longtail.data import read_vocabulary
+    from longtail.errors import ParameterError
+    from longtail.workflow.vocabulary import check_overlap, vocabulary_of
+
+    if file is None:
+        if language is not None:
+            raise ParameterError("--language is the language of a vocabulary (use --vocabulary FILE)")
+        return vocabulary_of(dataset)
+    found = read_vocabulary(file, language=language)
+    check_overlap(found, dataset, file)
+    return found
+
+
+def _read_label_texts(estimator: Any, file: Path) -> None:
+    """Let models that read the texts of labels read them from the vocabulary, unless they have another file."""
+    texts = {
+        key: str(file) for key, value in estimator.get_params().items() if key.endswith("label_text") and value is True
+    }
+    estimator.set_params(**texts)
+
+
+def _check_points(estimator: Any, dataset: Any, data: Path, model: str, *, separate: bool) -> None:
+    """Raise an error if the model cannot use weights, relevances or prefixed words of this dataset."""
+    from longtail.errors import DataError, ParameterError
+    from longtail.features import TextPipeline
+
+    if separate and estimator.input_kind == "text" and not isinstance(estimator, TextPipeline):
+        raise ParameterError(f"--fields separate is for models on TF-IDF features, but {model} reads texts itself")
+    if dataset.weights is not None and not estimator.takes_weights():
+        raise ParameterError(
+            f"{model} takes no weights of points, but {data} has some; use dismec, or no --weight-field"
+        )
+    if dataset.has_relevances:
+        raise DataError(
+            f"has relevances of labels, which {model} cannot use; count every label as 1 by --relevance-field ''",
+            path=data,
+        )
 
 
 def _mention_lengths(estimator: Any, X: Any) -> None:
@@ -125,7 +179,8 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
     try:
         inputs = dataset.texts if estimator.input_kind == "text" else dataset.X
         run = Run(progress() if first else Silent(), checkpoint)
-        estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=run)
+        more = {} if dataset.weights is None else {"sample_weight": dataset.weights}
+        estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=run, **more)
         if first:
             estimator.save(out, overwrite=overwrite)
     except BaseException as error:
