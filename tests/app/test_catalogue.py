@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -134,5 +136,18 @@ def test_separate_fields_need_fields_in_prediction(cli, catalogue):
     assert cli("train", catalogue / "books.csv", *READING, "--fields", "separate", *MODEL, "-o", out)[0] == 0
     assert json.loads(cli("evaluate", out, catalogue / "books.csv", "--json")[1])["P@1"] == 100
     assert "title_cats" in longtail.load_model(out).features_.vocabulary_
-    code, _, err = cli("predict", out, "--text", "purr")
+    code, _, err = cli("predict", out, "--text", "purr", "-k", "1")
     assert (code, "was trained on separate fields" in err) == (2, True)
+
+
+def test_the_example_of_the_guide_writes_suggestions(cli, catalogue, monkeypatch):
+    monkeypatch.chdir(catalogue)
+    guide = Path(__file__).parents[2] / "docs" / "from-your-catalogue.md"
+    (example,) = re.findall(r"```python\n(.*?)```", guide.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert cli("train", "books.csv", *READING, *MODEL, "-o", "model", "--vocabulary", "subjects.csv")[0] == 0
+    (catalogue / "new.csv").write_text("no;title;abstract\nn1;Cats;purr\n")
+    exec(compile(example.replace("k=5", "k=2"), str(guide), "exec"), {})
+    lines = (catalogue / "suggestions.csv").read_text().splitlines()
+    assert lines[0] == "no,uri,name,score"
+    assert lines[1].startswith("n1,y:1,Cats!,")
+    assert len(lines) == 3

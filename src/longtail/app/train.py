@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,7 +61,7 @@ def train(
     from longtail.core.model import KIND
     from longtail.core.processes import helps_another_process
     from longtail.core.store import check_free
-    from longtail.errors import DataError, ParameterError
+    from longtail.errors import DataError
     from longtail.workflow.build import build_estimator, parse_settings
     from longtail.workflow.vocabulary import with_vocabulary, without_vocabulary
 
@@ -76,21 +77,14 @@ def train(
         return estimator
 
     values = parse_settings(settings or [])
-    try:
-        build(text=True, values=without_vocabulary(values))  # report a wrong name or value before reading a large file
-    except ParameterError as error:
-        try:
-            build(text=False, values=without_vocabulary(values))  # a name may fit only one kind of data
-        except ParameterError:
-            raise error from None
+    _check_settings(build, without_vocabulary(values))
     dataset = read(data, reading)
     if unit_rows and dataset.X is None:
         raise DataError("--unit-rows is for features, but this dataset has only texts", path=data)
     known = _vocabulary(vocabulary, language, dataset)
     estimator = build(text=dataset.X is None, values=with_vocabulary(values, known, dataset))
     estimator.vocabulary_ = known
-    if vocabulary is not None:
-        _read_label_texts(estimator, vocabulary)
+    _read_label_texts(estimator, vocabulary)
     if estimator.input_kind == "text" and dataset.texts is None:
         raise DataError(f"{model} needs texts, but this dataset has only features", path=data)
     if estimator.input_kind == "features" and not helps_another_process():
@@ -98,6 +92,19 @@ def train(
     _check_points(estimator, dataset, data, model, separate=reading.get("fields") == "separate")
     estimator.reading_ = kept(reading)
     _fit_and_save(estimator, dataset, out, resume=resume, overwrite=overwrite)
+
+
+def _check_settings(build: Callable[..., Any], values: dict[str, Any]) -> None:
+    """Raise ParameterError for a wrong name or value, before a large file is read."""
+    from longtail.errors import ParameterError
+
+    try:
+        build(text=True, values=values)
+    except ParameterError as error:
+        try:
+            build(text=False, values=values)  # a name may fit only one kind of data
+        except ParameterError:
+            raise error from None
 
 
 def _vocabulary(file: Path | None, language: str | None, dataset: Any) -> Any:
@@ -115,12 +122,11 @@ def _vocabulary(file: Path | None, language: str | None, dataset: Any) -> Any:
     return found
 
 
-def _read_label_texts(estimator: Any, file: Path) -> None:
+def _read_label_texts(estimator: Any, file: Path | None) -> None:
     """Let models that read the texts of labels read them from the vocabulary, unless they have another file."""
-    texts = {
-        key: str(file) for key, value in estimator.get_params().items() if key.endswith("label_text") and value is True
-    }
-    estimator.set_params(**texts)
+    if file is not None:
+        default = [key for key, value in estimator.get_params().items() if key.endswith("label_text") and value is True]
+        estimator.set_params(**dict.fromkeys(default, str(file)))
 
 
 def _check_points(estimator: Any, dataset: Any, data: Path, model: str, *, separate: bool) -> None:
