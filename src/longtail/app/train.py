@@ -61,7 +61,6 @@ def train(
     from longtail.core.model import KIND
     from longtail.core.processes import helps_another_process
     from longtail.core.store import check_free
-    from longtail.errors import DataError
     from longtail.workflow.build import build_estimator, parse_settings
     from longtail.workflow.vocabulary import with_vocabulary, without_vocabulary
 
@@ -79,17 +78,14 @@ def train(
     values = parse_settings(settings or [])
     _check_settings(build, without_vocabulary(values))
     dataset = read(data, reading)
-    if unit_rows and dataset.X is None:
-        raise DataError("--unit-rows is for features, but this dataset has only texts", path=data)
+    _check_kind(dataset, data, unit_rows=unit_rows)
     known = _vocabulary(vocabulary, language, dataset)
     estimator = build(text=dataset.X is None, values=with_vocabulary(values, known, dataset))
+    _check_points(estimator, dataset, data, model, separate=reading.get("fields") == "separate")
     estimator.vocabulary_ = known
     _read_label_texts(estimator, vocabulary)
-    if estimator.input_kind == "text" and dataset.texts is None:
-        raise DataError(f"{model} needs texts, but this dataset has only features", path=data)
     if estimator.input_kind == "features" and not helps_another_process():
         _mention_lengths(estimator, dataset.X)
-    _check_points(estimator, dataset, data, model, separate=reading.get("fields") == "separate")
     estimator.reading_ = kept(reading)
     _fit_and_save(estimator, dataset, out, resume=resume, overwrite=overwrite)
 
@@ -105,6 +101,13 @@ def _check_settings(build: Callable[..., Any], values: dict[str, Any]) -> None:
             build(text=False, values=values)  # a name may fit only one kind of data
         except ParameterError:
             raise error from None
+
+
+def _check_kind(dataset: Any, data: Path, *, unit_rows: bool) -> None:
+    from longtail.errors import DataError
+
+    if unit_rows and dataset.X is None:
+        raise DataError("--unit-rows is for features, but this dataset has only texts", path=data)
 
 
 def _vocabulary(file: Path | None, language: str | None, dataset: Any) -> Any:
@@ -134,6 +137,8 @@ def _check_points(estimator: Any, dataset: Any, data: Path, model: str, *, separ
     from longtail.errors import DataError, ParameterError
     from longtail.features import TextPipeline
 
+    if estimator.input_kind == "text" and dataset.texts is None:
+        raise DataError(f"{model} needs texts, but this dataset has only features", path=data)
     if separate and estimator.input_kind == "text" and not isinstance(estimator, TextPipeline):
         raise ParameterError(f"--fields separate is for models on TF-IDF features, but {model} reads texts itself")
     if dataset.weights is not None and not estimator.takes_weights():
