@@ -128,7 +128,7 @@ def test_other_failures(tmp_path):
 
 
 URIS = [f"http://example.org/{i}" for i in range(8)]
-TABLE = """id,title,labels,uris,scores
+TABLE = """id,title,labels,names,scores
 a,"one, two",näme 3;näme 0;näme 7,http://example.org/3;http://example.org/0;http://example.org/7,0.1;1e-09;-3.4e+38
 b,,näme 2,http://example.org/2,0.6666667
 c,x,,,
@@ -136,8 +136,8 @@ d,y,näme 1;näme 0,http://example.org/1;http://example.org/0,5.0;5.0
 """
 
 
-def test_ids_uris_and_columns_are_written_beside_the_labels(tmp_path):
-    more = {"ids": list("abcd"), "label_uris": URIS, "columns": {"title": ["one, two", None, "x", "y"]}}
+def test_ids_names_and_columns_are_written_beside_the_labels(tmp_path):
+    more = {"ids": list("abcd"), "label_texts": URIS, "columns": {"title": ["one, two", None, "x", "y"]}}
     for name in ("p.csv", "p.jsonl", "p.parquet"):
         write_predictions(PREDICTIONS, tmp_path / name, NAMES, **more)
         again = read_predictions(tmp_path / name, label_names=NAMES)
@@ -146,10 +146,10 @@ def test_ids_uris_and_columns_are_written_beside_the_labels(tmp_path):
     assert (tmp_path / "p.csv").read_text(encoding="utf-8") == TABLE
     rows = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text(encoding="utf-8").splitlines()]
     assert rows[1] == {
-        "id": "b", "title": None, "labels": ["näme 2"], "uris": ["http://example.org/2"], "scores": [0.6666667]
+        "id": "b", "title": None, "labels": ["näme 2"], "names": ["http://example.org/2"], "scores": [0.6666667]
     }  # fmt: skip
     table = pa.parquet.read_table(tmp_path / "p.parquet")
-    assert table.column_names == ["id", "title", "labels", "uris", "scores"]
+    assert table.column_names == ["id", "title", "labels", "names", "scores"]
     assert table["labels"].to_pylist() == [row["labels"] for row in rows]
 
 
@@ -166,7 +166,7 @@ def test_a_stream_gets_json_lines():
         ("p.txt", {"columns": {"title": list("abcd")}}, r"\.txt files hold only"),
         ("p.csv", {"ids": list("abc")}, "there are 4 points, but 3 values of 'ids'"),
         ("p.csv", {"columns": {"labels": list("abcd")}}, "the column 'labels' cannot be kept"),
-        ("p.csv", {"label_uris": URIS[:3]}, "label 7 is predicted, but there are only 3 label URIs"),
+        ("p.csv", {"label_texts": URIS[:3]}, "label 7 is predicted, but there are only 3 label texts"),
         ("p.csv", {"separator": "ä"}, r"the label 'näme 0' contains 'ä', .*--separator"),
         ("p.csv", {"separator": ""}, "the separator between labels is empty"),
     ],

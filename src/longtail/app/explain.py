@@ -42,8 +42,9 @@ def explain(
     shown = str(found.label) if names is None else names[found.label]
     if as_json:
         tokens = [{"token": t.token, "start": t.start, "end": t.end, "weight": t.weight} for t in found.tokens]
-        print_json({"label": shown, "score": found.score, "tokens": tokens})
+        named = {} if loaded.vocabulary_ is None else {"name": loaded.shown_name(found.label)}
+        print_json({"label": shown, **named, "score": found.score, "tokens": tokens})
         return
     ranked = sorted(found.tokens, key=lambda token: -abs(token.weight))[:20]
     rows = [[token.token, f"{token.start}", f"{token.weight:+.3f}"] for token in ranked]
-    print_table(f"{shown}: score {found.score:.3f}", ["token", "at", "weight"], rows)
+    print_table(f"{loaded.shown_name(found.label)}: score {found.score:.3f}", ["token", "at", "weight"], rows)

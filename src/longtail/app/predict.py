@@ -9,8 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from longtail.app import options
+from longtail.app.reading import read, reads_data
 
 
+@reads_data
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory.", show_default=False)],
     data: Annotated[Path | None, typer.Argument(metavar="DATA", help=options.DATA_HELP, show_default=False)] = None,
@@ -40,8 +42,8 @@ def predict(
     exponent: options.Exponent = None,
     as_json: options.AsJson = False,
     overwrite: options.Overwrite = False,
-    text_field: options.TextField = "text",
-    separator: options.Separator = options.SEPARATOR,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Predict the k best labels per point and write them to a file, or print those of one --text."""
     from longtail.app.console import progress, say
@@ -49,6 +51,7 @@ def predict(
     from longtail.core.inputs import check_k
     from longtail.core.parameters import check_choice
     from longtail.data import write_predictions
+    from longtail.data.labels import SEPARATOR
     from longtail.data.predictions_writer import check_predictions_path
     from longtail.workflow.apply import conform, predict_in_chunks
 
@@ -67,26 +70,41 @@ def predict(
         return
     assert data is not None
     assert out is not None
-    dataset = options.read(data, text_field=text_field, labels_field=None)  # they may be missing, and are not used
-    columns = _kept(keep, data, dataset.n_points)
+    # Labels may be missing, and are not used.
+    dataset = read(data, reading, model=loaded, with_labels=False)
+    columns = _kept(keep, data, dataset.n_points, reading)
     predictions = _filled(predict_in_chunks(loaded, conform(dataset, loaded), k, progress()), loaded, fallback)
     if threshold is not None:
         predictions = predictions.at_least(threshold)
+    ids, texts = (None, None) if _holds_numbers_only(out) else (dataset.ids, _label_texts(loaded))
     write_predictions(
-        predictions, sys.stdout.buffer if str(out) == "-" else out, label_names=loaded.label_names_, ids=None,
-        columns=columns, separator=separator, overwrite=overwrite,
+        predictions, sys.stdout.buffer if str(out) == "-" else out, label_names=loaded.label_names_, label_texts=texts,
+        ids=ids, columns=columns, separator=reading.get("separator", SEPARATOR), overwrite=overwrite,
     )  # fmt: skip
     say(f"wrote {len(predictions):,} x {k} predictions to {'stdout' if str(out) == '-' else out}")
 
 
-def _kept(keep: str | None, data: Path, n_points: int) -> dict[str, Any]:
+def _holds_numbers_only(out: Path) -> bool:
+    from longtail.data import files
+
+    return str(out) != "-" and files.suffixes(out)[0] in (".npz", ".txt")
+
+
+def _label_texts(loaded: Any) -> list[str] | None:
+    """Return what the vocabulary calls each label, if the model has one."""
+    return None if loaded.vocabulary_ is None else [loaded.shown_name(label) for label in range(loaded.n_labels_)]
+
+
+def _kept(keep: str | None, data: Path, n_points: int, reading: dict[str, Any]) -> dict[str, Any]:
     """Read the columns of DATA that are copied to the output."""
     from longtail.data.columns import read_columns
+    from longtail.data.reading import Reading
     from longtail.errors import DataError
 
     if keep is None:
         return {}
-    columns = read_columns(data, [name.strip() for name in keep.split(",") if name.strip()])
+    how = Reading(delimiter=reading.get("delimiter"), encoding=reading.get("encoding"))
+    columns = read_columns(data, [name.strip() for name in keep.split(",") if name.strip()], how)
     for name, values in columns.items():
         if len(values) != n_points:
             raise DataError(f"column {name!r} has {len(values):,} values, but there are {n_points:,} points", path=data)
@@ -116,19 +134,28 @@ def _show(
 ) -> None:
     """Print the labels of one text, best first."""
     from longtail.app.console import print_json, print_table
+    from longtail.errors import ParameterError
 
     options.check_reads_texts(loaded, model)
+    if (loaded.reading_ or {}).get("fields") == "separate":
+        raise ParameterError(f"{model} was trained on separate fields, which one --text does not have; give DATA")
     found = _filled(loaded.predict([text], k=k), loaded, fallback)
     if threshold is not None:
         found = found.at_least(threshold)
     kept = found.labels[0] >= 0
     names = loaded.label_names_
-    labels = [label if names is None else names[label] for label in found.labels[0][kept].tolist()]
+    ids = found.labels[0][kept].tolist()
+    labels = [label if names is None else names[label] for label in ids]
+    shown = [loaded.shown_name(label) for label in ids]
     scores = found.scores[0][kept].tolist()
     if as_json:
-        print_json({"labels": labels, "scores": scores})
-    else:
-        print_table(
-            "labels, best first", ["label", "score"],
-            [[str(label), f"{score:.3f}"] for label, score in zip(labels, scores, strict=True)],
-        )  # fmt: skip
+        print_json({"labels": labels, "scores": scores, **({} if loaded.vocabulary_ is None else {"names": shown})})
+        return
+    rows = [[name, f"{score:.3f}"] for name, score in zip(shown, scores, strict=True)]
+    columns = ["label", "score"]
+    if loaded.vocabulary_ is not None:
+        columns, rows = (
+            ["label", "id", "score"],
+            [[row[0], str(label), row[1]] for row, label in zip(rows, labels, strict=True)],
+        )
+    print_table("labels, best first", columns, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ from longtail.core.probabilities import as_probabilities, scores_are_probabiliti
 from longtail.core.registry import unknown
 from longtail.core.run import Run
 from longtail.core.state import State
+from longtail.core.vocabulary import Vocabulary
 from longtail.errors import DataError, NotFittedError, ParameterError
 
 
@@ -103,6 +105,10 @@ class Estimator(BaseEstimator, ABC):
     score_scale: str | None = None
     # For each label, which of the models inside gives its scores, if their scales differ (Taug).
     score_groups_: NDArray[np.int8] | None = None
+    # How the training data was read, such as the fields of the text; the command line reads other data in the same way.
+    reading_: dict[str, Any] | None = None
+    # Names and hierarchy of the labels, if there is a vocabulary.
+    vocabulary_: Vocabulary | None = None
 
     def fit(
         self,
@@ -279,6 +285,10 @@ class Estimator(BaseEstimator, ABC):
                 setattr(view, name, options[name])
         return view
 
+    def takes_weights(self) -> bool:
+        """Return whether `fit` takes `sample_weight`, one weight per point."""
+        return "sample_weight" in inspect.signature(self._prepare).parameters
+
     def options(self) -> set[str]:
         """Return the parameters that `predict` takes for one call."""
         return set(self.adjustable)
@@ -304,6 +314,13 @@ class Estimator(BaseEstimator, ABC):
         """
         self.check_fitted()
         raise ParameterError(f"{type(self).__name__} cannot explain its scores; models that read texts can (XGRank)")
+
+    def shown_name(self, label: int) -> str:
+        """Return what people are shown for a label id: its name in the vocabulary or in the data, or the id."""
+        if self.label_names_ is None:
+            return str(label)
+        name = self.label_names_[label]
+        return name if self.vocabulary_ is None else self.vocabulary_.name(name)
 
     def label_id(self, label: int | str) -> int:
         """Return the id of a label, given its id or its name."""

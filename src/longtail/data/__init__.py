@@ -9,10 +9,12 @@ _HOME = {
     "Dataset": "dataset",
     "LabelTable": "labels",
     "Texts": "texts",
+    "Vocabulary": "vocabularies",
     "make_longtail": "synthetic",
     "read_dataset": "formats",
     "read_label_table": "labels",
     "read_predictions": "predictions_io",
+    "read_vocabulary": "vocabularies",
     "write_dataset": "formats",
     "write_predictions": "predictions_writer",
 }

@@ -10,13 +10,15 @@ import pyarrow.parquet
 
 from longtail.core.inputs import PathLike
 from longtail.data import files, tables
+from longtail.data.encodings import as_utf8
 from longtail.data.jsonl import read_objects
+from longtail.data.reading import Reading
 from longtail.errors import DataError
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
-def read_columns(path: PathLike, columns: Sequence[str]) -> dict[str, list[Any]]:
+def read_columns(path: PathLike, columns: Sequence[str], reading: Reading | None = None) -> dict[str, list[Any]]:
     """Return columns of a CSV, TSV, Parquet or JSON lines file.
 
     Parameters
@@ -25,6 +27,8 @@ def read_columns(path: PathLike, columns: Sequence[str]) -> dict[str, list[Any]]
         The file; CSV, TSV and JSON lines may be compressed.
     columns : sequence of str
         Names of columns or fields.
+    reading : Reading, optional
+        Delimiter and encoding of a CSV file, if they are known.
 
     Returns
     -------
@@ -42,16 +46,18 @@ def read_columns(path: PathLike, columns: Sequence[str]) -> dict[str, list[Any]]
         return _from_objects(path, columns)
     if suffix not in (*_DELIMITERS, ".parquet"):
         raise DataError("has no columns; they can be kept from CSV, TSV, Parquet and JSON lines", path=path)
+    chosen = Reading() if reading is None else reading
     with tables.arrow_errors(path), files.reading(path) as stream:
         if suffix == ".parquet":
             file = pa.parquet.ParquetFile(stream)
             check_columns(path, file.schema_arrow.names, columns)
             found = file.read(columns=list(columns), use_threads=False)
         else:
-            delimiter = _DELIMITERS[suffix]
-            check_columns(path, tables.open_csv(stream, delimiter).schema.names, columns)
+            decoded = as_utf8(stream, chosen.encoding, path)
+            dialect, names = tables.csv_dialect(decoded, path, chosen, _DELIMITERS[suffix])
+            check_columns(path, names, columns)
             with files.reading(path) as again:
-                found = tables.open_csv(again, delimiter, list(columns)).read_all()
+                found = tables.open_csv(as_utf8(again, chosen.encoding, path), dialect, columns).read_all()
     return {column: found[column].to_pylist() for column in columns}
 
 

@@ -20,7 +20,7 @@ from longtail.data import files
 from longtail.data.labels import SEPARATOR
 from longtail.errors import DataError, LongtailError, OutputError, ParameterError
 
-LISTS = ("labels", "uris", "scores")  # columns with a list per point
+LISTS = ("labels", "names", "scores")  # columns with a list per point
 SUPPORTED = "use .csv, .tsv, .jsonl, .parquet, .npz or .txt (all but .parquet and .npz also with .gz, .xz, .zst)"
 _WHOLE = (".npz", ".parquet")  # formats with a compression of their own
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".txt", *_WHOLE)
@@ -32,7 +32,7 @@ def write_predictions(
     label_names: Sequence[str] | None = None,
     *,
     ids: Sequence[str] | None = None,
-    label_uris: Sequence[str] | None = None,
+    label_texts: Sequence[str] | None = None,
     columns: Mapping[str, Sequence[Any]] | None = None,
     separator: str = SEPARATOR,
     overwrite: bool = False,
@@ -51,8 +51,8 @@ def write_predictions(
         Names to write instead of label ids; .npz and .txt files store label ids only.
     ids : sequence of str, optional
         One id per point, written as the first column.
-    label_uris : sequence of str, optional
-        One URI per label, written as the column `uris` next to the labels.
+    label_texts : sequence of str, optional
+        What people are shown for each label, written as the column `names` next to the labels.
     columns : mapping of str to sequence, optional
         More columns, one value per point, written before the labels.
     separator : str, default ";"
@@ -65,17 +65,17 @@ def write_predictions(
     OutputError
         If `path` exists, cannot be written, or has an extension or a format that cannot hold what is to be written.
     DataError
-        If a predicted label has no name or URI, or ids or columns are more or fewer than points.
+        If a predicted label has no name or text, or ids or columns are more or fewer than points.
     ParameterError
         If the separator is empty.
     """
     suffix = ".jsonl" if _is_stream(path) else suffix_of(path, OutputError)  # type: ignore[arg-type]
     shown = "the output" if _is_stream(path) else str(path)
     if suffix in (".npz", ".txt"):
-        if ids is not None or columns or label_uris is not None:
+        if ids is not None or columns or label_texts is not None:
             raise OutputError(f"{shown}: {suffix} files hold only label ids and scores; write .csv, .jsonl or .parquet")
         label_names = None
-    rows = Rows(predictions, label_names, label_uris, ids, dict(columns or {}))
+    rows = Rows(predictions, label_names, label_texts, ids, dict(columns or {}))
     if suffix != ".npz" and not np.isfinite(predictions.scores[predictions.labels >= 0]).all():
         raise OutputError(f"{shown}: a score is infinite, which only .npz files can store")
     if suffix in (".csv", ".tsv"):
@@ -123,13 +123,13 @@ class Rows:
 
     predictions: Predictions
     names: Sequence[str] | None
-    uris: Sequence[str] | None
+    texts: Sequence[str] | None
     ids: Sequence[str] | None
     columns: dict[str, Sequence[Any]]
 
     def __post_init__(self) -> None:
         labels, n_points = self.predictions.labels, len(self.predictions)
-        for strings, what in ((self.names, "label names"), (self.uris, "label URIs")):
+        for strings, what in ((self.names, "label names"), (self.texts, "label texts")):
             if strings is not None and labels.size and labels.max() >= len(strings):
                 raise DataError(f"label {labels.max()} is predicted, but there are only {len(strings)} {what}")
         for name, values in (("ids", self.ids), *self.columns.items()):
@@ -147,8 +147,8 @@ class Rows:
             row: dict[str, Any] = {} if self.ids is None else {"id": self.ids[i]}
             row |= {name: values[i] for name, values in self.columns.items()}
             row["labels"] = found if self.names is None else [self.names[label] for label in found]
-            if self.uris is not None:
-                row["uris"] = [self.uris[label] for label in found]
+            if self.texts is not None:
+                row["names"] = [self.texts[label] for label in found]
             # The shortest decimals that read back as the same float32.
             row["scores"] = [float(score) for score in pa.array(scores[i][kept]).cast(pa.string()).to_pylist()]
             yield row
@@ -156,14 +156,14 @@ class Rows:
     @property
     def header(self) -> list[str]:
         """Names of the columns."""
-        own = ["labels", *["uris"] * (self.uris is not None), "scores"]
+        own = ["labels", *["names"] * (self.texts is not None), "scores"]
         return [*["id"] * (self.ids is not None), *self.columns, *own]
 
     def table(self) -> pa.Table:
         """Return all rows as a table."""
         rows = list(self)
         label = pa.int32() if self.names is None else pa.string()
-        types = {"id": pa.string(), "uris": pa.list_(pa.string()), "scores": pa.list_(pa.float32())}
+        types = {"id": pa.string(), "names": pa.list_(pa.string()), "scores": pa.list_(pa.float32())}
         types["labels"] = pa.list_(label)
         kept = dict.fromkeys(self.columns)  # their own types
         return pa.table({name: pa.array([row[name] for row in rows], (types | kept).get(name)) for name in self.header})
@@ -202,7 +202,7 @@ def _check_separable(rows: Rows, separator: str, shown: str) -> None:
     if not separator:
         raise ParameterError("the separator between labels is empty; give at least one character")
     predicted = np.unique(rows.predictions.labels)
-    for strings in (rows.names, rows.uris):
+    for strings in (rows.names, rows.texts):
         found = [] if strings is None else [strings[label] for label in predicted[predicted >= 0].tolist()]
         for string in found:
             if separator in string:

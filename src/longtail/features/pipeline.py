@@ -24,6 +24,23 @@ from longtail.features.scaling import unit_rows
 from longtail.features.text import TextFeatures
 
 
+@dataclass(frozen=True, eq=False)
+class WeightedPoints(Prepared):
+    """Training data with weights of points, which the model inside gets.
+
+    Parameters
+    ----------
+    X : csr_matrix or sequence of str
+        Points.
+    Y : csr_matrix of shape (n_points, n_labels)
+        Observed labels.
+    sample_weight : array_like or None
+        Weight per point.
+    """
+
+    sample_weight: Any
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class Pipeline(Wrapper):
     """Base of the wrappers that compute features for a model.
@@ -62,8 +79,20 @@ class Pipeline(Wrapper):
             raise ParameterError(f"model is {self.model!r}, but must be an estimator that is trained on features")
         super().check_parameters()
 
-    def _fit_model(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
-        self.parts_ = [self._new_part().fit(X, Y, label_names=self.label_names_, run=run.part("model"))]
+    def takes_weights(self) -> bool:
+        return self._new_part().takes_weights()
+
+    def _prepare(self, X: Any, Y: sparse.csr_matrix, *, sample_weight: Any = None, **more: Any) -> WeightedPoints:
+        super()._prepare(X, Y, **more)
+        if sample_weight is not None and not self.takes_weights():
+            raise ParameterError(f"fit of {type(self._new_part()).__name__} takes no sample_weight")
+        return WeightedPoints(X, Y, sample_weight)
+
+    def _fit_model(self, X: sparse.csr_matrix, prepared: Prepared, run: Run) -> None:
+        assert isinstance(prepared, WeightedPoints)
+        more = {} if prepared.sample_weight is None else {"sample_weight": prepared.sample_weight}
+        model = self._new_part()
+        self.parts_ = [model.fit(X, prepared.Y, label_names=self.label_names_, run=run.part("model"), **more)]
 
     def _predict(self, X: Any, k: int) -> Predictions:
         blocks = [self.model_.predict(block, k=k) for block in self._features(X)]
@@ -110,7 +139,7 @@ class TextPipeline(Pipeline):
 
     def _fit(self, prepared: Prepared, run: Run) -> None:
         self.features_ = TextFeatures() if self.features is None else clone(self.features)
-        self._fit_model(self.features_.fit_transform(prepared.X), prepared.Y, run)
+        self._fit_model(self.features_.fit_transform(prepared.X), prepared, run)
 
     def _features(self, X: Sequence[str]) -> Iterable[sparse.csr_matrix]:
         return self.features_.transform_chunks(X)
@@ -149,7 +178,7 @@ class UnitRows(Pipeline):
         return check_features(X, n_features=self.n_features_in_ if fitted else None)
 
     def _fit(self, prepared: Prepared, run: Run) -> None:
-        self._fit_model(unit_rows(prepared.X), prepared.Y, run)
+        self._fit_model(unit_rows(prepared.X), prepared, run)
 
     def _features(self, X: sparse.csr_matrix) -> Iterable[sparse.csr_matrix]:
         return [unit_rows(X)]
