@@ -92,6 +92,7 @@ LINE = b'{"text": "a", "labels": ["x"]}\n'
         LINE, gzip.compress(LINE), b"[" + LINE + b"]", b"text,labels\na,x\n", b"labels;text\nx;a\n", parquet(),
         b"\xff\xfe" + LINE.decode().encode("utf-16-le"),
     ],
+    ids=["lines", "gzip", "array", "csv", "semicolons", "parquet", "utf-16"],
 )  # fmt: skip
 def test_standard_input(monkeypatch, content):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
