@@ -26,17 +26,15 @@ def predict(
     text_field: options.TextField = "text",
 ) -> None:
     """Predict the k best labels per point and write them to a file, or print those of one --text."""
-    from longtail.app.console import progress, say
     from longtail.core.inputs import check_k
-    from longtail.data import write_predictions
-    from longtail.data.predictions_io import check_predictions_path
-    from longtail.workflow.apply import conform, predict_in_chunks
 
     if text is not None and (data is not None or out is not None):
         raise typer.BadParameter("give either --text TEXT, whose labels are printed, or DATA and --out FILE")
     if text is None and (data is None or out is None):
         raise typer.BadParameter("give DATA and --out FILE, or --text TEXT")
     if data is not None and out is not None:
+        from longtail.data.predictions_io import check_predictions_path
+
         options.check_apart(data, out)
         check_predictions_path(out, overwrite=overwrite)  # before the work
     loaded = options.load(model, exponent)
@@ -46,6 +44,11 @@ def predict(
         return
     assert data is not None
     assert out is not None
+    # Here, not above: one text needs neither readers nor writers, and must not wait for them.
+    from longtail.app.console import progress, say
+    from longtail.data import write_predictions
+    from longtail.workflow.apply import conform, predict_in_chunks
+
     dataset = options.read(data, text_field=text_field, labels_field=None)  # they may be missing, and are not used
     predictions = predict_in_chunks(loaded, conform(dataset, loaded), k, progress())
     write_predictions(predictions, out, label_names=loaded.label_names_, overwrite=overwrite)

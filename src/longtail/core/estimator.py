@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
 
+from longtail.core.base import Parameterised
 from longtail.core.explanation import Explanation
 from longtail.core.fingerprint import data_fingerprint
 from longtail.core.inputs import (
@@ -57,7 +57,7 @@ class Prepared:
         return {}
 
 
-class Estimator(BaseEstimator, ABC):
+class Estimator(Parameterised, ABC):
     """Base of every model.
 
     A subclass declares its parameters as fields of a keyword-only dataclass (`@dataclass(kw_only=True, eq=False,

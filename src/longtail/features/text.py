@@ -14,8 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
 
+from longtail.core.base import Parameterised
 from longtail.core.parameters import check_choice, check_whole
 from longtail.core.state import State, as_bytes, from_bytes
 from longtail.core.threads import in_threads, thread_count
@@ -26,7 +26,7 @@ CHUNK = 2_000  # texts counted at once
 BIAS_NAME = "(bias)"
 
 
-class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class TextFeatures(Parameterised):
     r"""Word n-gram TF-IDF: texts to CSR float32 rows, as scikit-learn's `TfidfVectorizer` computes them.
 
     Parameters

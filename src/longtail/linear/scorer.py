@@ -93,7 +93,8 @@ def _top_of_points(x, w, intercepts, first, end, labels, scores):
     w_ptr, w_indices, w_data = w
     buffer = np.empty(intercepts.shape[0], np.float32)
     for i in range(first, end):
-        buffer[:] = intercepts
+        for label in range(buffer.shape[0]):  # not buffer[:] = intercepts, which takes Numba seconds to compile
+            buffer[label] = intercepts[label]
         for p in range(x_ptr[i], x_ptr[i + 1]):
             value, feature = x_data[p], np.int64(x_indices[p])
             for q in range(w_ptr[feature], w_ptr[feature + 1]):
