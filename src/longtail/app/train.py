@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -107,7 +108,7 @@ def _mention_lengths(estimator: Any, X: Any) -> None:
 
 
 def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, overwrite: bool) -> None:
-    from longtail.app.console import progress, say
+    from longtail.app.console import compiling_announced, progress, say
     from longtail.core.checkpoint import Checkpoint
     from longtail.core.processes import helps_another_process
     from longtail.core.progress import Silent
@@ -123,7 +124,8 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
     try:
         inputs = dataset.texts if estimator.input_kind == "text" else dataset.X
         run = Run(progress() if first else Silent(), checkpoint)
-        estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=run)
+        with compiling_announced() if first else nullcontext():
+            estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=run)
         if first:
             estimator.save(out, overwrite=overwrite)
     except BaseException as error:

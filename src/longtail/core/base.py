@@ -97,5 +97,6 @@ def clone(value: Value) -> Value:
         return [clone(item) for item in value]  # type: ignore[return-value]
     if not hasattr(value, "get_params") or isinstance(value, type):
         return copy.deepcopy(value)
-    parameters = value.get_params(deep=False)
-    return type(value)(**{name: clone(inner) for name, inner in parameters.items()})  # type: ignore[no-any-return]
+    owner: Any = value
+    parameters = owner.get_params(deep=False)
+    return type(value)(**{name: clone(inner) for name, inner in parameters.items()})

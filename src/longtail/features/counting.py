@@ -35,8 +35,12 @@ class Terms:
     ----------
     names : sequence of str
         Distinct terms, in the order in which they occur.
-    indptr, indices, data : arrays
-        Counts as CSR, with positions in `names` as indices, in any order within a row.
+    indptr : (texts + 1,) array of int64
+        Where the counts of each text begin, as in CSR.
+    indices : array of int32
+        Positions in `names`, in any order within a text.
+    data : array of float32
+        Counts.
     """
 
     names: Sequence[str]

@@ -107,15 +107,21 @@ def count_ngrams(
     ----------
     split : SplitTexts
         Words of texts.
-    shortest, longest : int
-        Numbers of words in an n-gram.
+    shortest : int
+        Fewest words in an n-gram.
+    longest : int
+        Most words in an n-gram.
 
     Returns
     -------
     terms : list of str
         Distinct n-grams, words joined by a space, in the order of first occurrence.
-    indptr, indices, data : arrays
-        Counts as CSR; indices are not sorted.
+    indptr : array of int64
+        Counts as CSR: where each text begins.
+    indices : array of int32
+        Positions in `terms`, not sorted.
+    data : array of float32
+        Counts.
     """
     ids, n_words = split.ids, len(split.words)
     most = longest * ids.size
