@@ -36,7 +36,6 @@ def test_texts_have_no_rows_to_scale(cli, texts, options):
         ("train text.jsonl -m dismec -o new --set C=-1", "C is -1"),
         ("train text.jsonl -m dismec -o new --set features.min_df=-1", "min_df is -1"),
         ("predict m test.txt -o p.npz -k 0", "k is 0"),
-        ("predict m test.txt -o p.npz -k 0", "k is 0, but must be at least 1"),
         ("predict m test.txt -o p.pdf", "unsupported extension '.pdf'"),
         ("predict m test.txt -o full/thesis.txt", "exists"),
         ("predict full test.txt -o p.npz", "not a model directory"),

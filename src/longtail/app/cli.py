@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import longtail
-from longtail.app import bench, convert, demo, evaluate, explain, info, models, predict, train
+from longtail.app import bench, convert, demo, evaluate, explain, info, models, predict, train, warm_up
 from longtail.core.interrupts import plain_interrupts
 from longtail.errors import LongtailError
 
@@ -52,6 +52,7 @@ app.command(cls=_Command)(info.info)
 app.command(cls=_Command)(models.models)
 app.command(cls=_Command)(bench.bench)
 app.command(cls=_Command)(demo.demo)
+app.command("warm-up", cls=_Command)(warm_up.warm_up)
 
 
 def _show_version(wanted: bool) -> None:

@@ -111,6 +111,29 @@ def status(text: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def compiling_announced() -> Iterator[None]:
+    """Say once, inside the block, that kernels are being compiled, if the first of them is not in Numba's cache."""
+    from numba.core import event
+
+    class FirstOne(event.Listener):  # type: ignore[misc]
+        told = False
+
+        def on_start(self, event: Any) -> None:
+            if not self.told:
+                self.told = True
+                say("compiling kernels for this machine, once; later runs find them in Numba's cache")
+
+        def on_end(self, event: Any) -> None: ...
+
+    listener = FirstOne()
+    event.register("numba:compile", listener)
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)
+
+
 class _ToMessages(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         say(f"{record.levelname.lower()}: {record.getMessage()}")

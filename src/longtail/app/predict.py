@@ -46,20 +46,17 @@ def predict(
     reading: dict[str, Any],
 ) -> None:
     """Predict the k best labels per point and write them to a file, or print those of one --text."""
-    from longtail.app.console import progress, say
     from longtail.core.fallback import FALLBACKS
     from longtail.core.inputs import check_k
     from longtail.core.parameters import check_choice
-    from longtail.data import write_predictions
-    from longtail.data.labels import SEPARATOR
-    from longtail.data.predictions_writer import check_predictions_path
-    from longtail.workflow.apply import conform, predict_in_chunks
 
     if text is not None and (data is not None or out is not None):
         raise typer.BadParameter("give either --text TEXT, whose labels are printed, or DATA and --out FILE")
     if text is None and (data is None or out is None):
         raise typer.BadParameter("give DATA and --out FILE, or --text TEXT")
     if data is not None and out is not None and str(out) != "-":
+        from longtail.data.predictions_writer import check_predictions_path
+
         options.check_apart(data, out)
         check_predictions_path(out, overwrite=overwrite)  # before the work
     check_choice("--fallback", fallback, FALLBACKS)
@@ -70,6 +67,12 @@ def predict(
         return
     assert data is not None
     assert out is not None
+    # Here, not above: one text needs neither readers nor writers, and must not wait for them.
+    from longtail.app.console import progress, say
+    from longtail.data import write_predictions
+    from longtail.data.labels import SEPARATOR
+    from longtail.workflow.apply import conform, predict_in_chunks
+
     # Labels may be missing, and are not used.
     dataset = read(data, reading, model=loaded, with_labels=False)
     columns = _kept(keep, data, dataset.n_points, reading)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -174,7 +175,7 @@ def _mention_lengths(estimator: Any, X: Any) -> None:
 
 
 def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, overwrite: bool) -> None:
-    from longtail.app.console import progress, say
+    from longtail.app.console import compiling_announced, progress, say
     from longtail.core.checkpoint import Checkpoint
     from longtail.core.processes import helps_another_process
     from longtail.core.progress import Silent
@@ -191,7 +192,8 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
         inputs = dataset.texts if estimator.input_kind == "text" else dataset.X
         run = Run(progress() if first else Silent(), checkpoint)
         more = {} if dataset.weights is None else {"sample_weight": dataset.weights}
-        estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=run, **more)
+        with compiling_announced() if first else nullcontext():
+            estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=run, **more)
         if first:
             estimator.save(out, overwrite=overwrite)
     except BaseException as error:

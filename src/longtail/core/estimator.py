@@ -13,10 +13,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
-from sklearn.utils.metaestimators import available_if
 
+from longtail.core.base import Parameterised
 from longtail.core.explanation import Explanation
 from longtail.core.fallback import FALLBACKS, with_popular
 from longtail.core.fingerprint import data_fingerprint
@@ -33,7 +31,7 @@ from longtail.core.job import job_of
 from longtail.core.label_lists import labels_and_names, share_of_hits
 from longtail.core.parameters import check_choice, check_whole
 from longtail.core.predictions import Predictions
-from longtail.core.probabilities import as_probabilities, scores_are_probabilities
+from longtail.core.probabilities import as_probabilities, available_if, scores_are_probabilities
 from longtail.core.registry import unknown
 from longtail.core.run import Run
 from longtail.core.state import State
@@ -63,7 +61,7 @@ class Prepared:
         return {}
 
 
-class Estimator(BaseEstimator, ABC):
+class Estimator(Parameterised, ABC):
     """Base of every model.
 
     A subclass declares its parameters as fields of a keyword-only dataclass (`@dataclass(kw_only=True, eq=False,
@@ -357,7 +355,7 @@ class Estimator(BaseEstimator, ABC):
     def check_parameters(self) -> None:
         """Raise ParameterError for values that cannot be used; `fit` and `predict` call it before any work."""
 
-    def __sklearn_tags__(self) -> Tags:
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = tags.target_tags.multi_output = True
         tags.target_tags.single_output = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,23 @@ def scores_are_probabilities(model: Any) -> bool:
             "that it has not seen: PropensityRerank(base=model, exponent=0)"
         )
     return True
+
+
+class available_if:
+    """Decorator of methods that some objects of a class do not have: `hasattr` is False where `check` raises."""
+
+    def __init__(self, check: Callable[[Any], bool]) -> None:
+        self.check = check
+
+    def __call__(self, method: Callable[..., Any]) -> available_if:
+        self.method, self.__doc__ = method, method.__doc__
+        return self
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        if owner is None:
+            return self.method
+        self.check(owner)
+        return MethodType(self.method, owner)
 
 
 def as_probabilities(found: Predictions) -> NDArray[np.float32]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar, Self
 
-from sklearn.base import clone
-
 from longtail.core import registry
+from longtail.core.base import clone
 from longtail.core.estimator import Estimator
 from longtail.core.explanation import Explanation
 from longtail.core.model import part_state, restored_part

@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
 
 from longtail.core import codec
+from longtail.core.base import clone
 from longtail.core.estimator import Estimator, Prepared
 from longtail.core.inputs import check_features
 from longtail.core.predictions import Predictions, empty_top

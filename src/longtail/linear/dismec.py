@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import expit
 
 from longtail.core.estimator import Estimator, Prepared
 from longtail.core.fingerprint import fingerprint
@@ -244,6 +243,8 @@ class DiSMEC(Estimator):
         best = self._scorer.top(X, k, n_jobs=self.n_jobs)
         if self.loss != "logistic":
             return best
+        from scipy.special import expit  # here: it takes long to load, and other losses do not need it
+
         return Predictions(best.labels, np.where(best.labels >= 0, expit(best.scores), -np.inf))
 
     def _keep(self, weights: Weights) -> None:
