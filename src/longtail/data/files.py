@@ -6,7 +6,6 @@ import gzip
 import io
 import lzma
 import os
-import secrets
 import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,6 +15,7 @@ from typing import Any, BinaryIO
 import zstandard
 
 from longtail.core.inputs import PathLike
+from longtail.core.unfinished import remove_dead_temporaries, temporary_name, unfinished
 from longtail.errors import DataError, LongtailError, OutputError
 
 COMPRESSIONS = (".gz", ".xz", ".zst")
@@ -105,20 +105,22 @@ def writing(path: PathLike, *, overwrite: bool) -> Iterator[BinaryIO]:
     The extension of `path` chooses the compression.
     """
     path = check_free(path, overwrite=overwrite)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(temporary, "xb") as raw:
-            with _compressing(raw, suffixes(path)[1]) as stream:
-                yield stream
-            raw.flush()
-            os.fsync(raw.fileno())
-        os.replace(temporary, path)
+        remove_dead_temporaries(path)
+        with unfinished(temporary_name(path)) as temporary:
+            try:
+                with open(temporary, "wb") as raw:
+                    with _compressing(raw, suffixes(path)[1]) as stream:
+                        yield stream
+                    raw.flush()
+                    os.fsync(raw.fileno())
+                os.replace(temporary, path)
+            finally:
+                temporary.unlink(missing_ok=True)
     except LongtailError:
         raise
     except OSError as error:
         raise OutputError(f"{path}: could not be written ({error.strerror or error})") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _compressing(raw: BinaryIO, compression: str) -> AbstractContextManager[Any]:
