@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -23,12 +23,30 @@ _LINE_SECONDS = 30.0
 
 def say(text: str) -> None:
     """Print a message to stderr."""
-    messages.print(text, markup=False, soft_wrap=True)
+    _print(text)
 
 
 def fail(text: str) -> None:
     """Print an error message; the caller exits with 2."""
-    messages.print(f"error: {text}", markup=False, soft_wrap=True, style="red")
+    _print(f"error: {text}", style="red")
+
+
+def _print(text: str, style: str | None = None) -> None:
+    with suppress(OSError):  # a terminal that is gone, or a full disk behind 2>: no reason to stop
+        messages.print(text, markup=False, soft_wrap=True, style=style)
+
+
+def traceback(error: BaseException) -> None:
+    """Print the traceback of an error to stderr."""
+    from traceback import format_exception
+
+    for line in "".join(format_exception(error)).splitlines():
+        _print(line)
+
+
+def print_text(text: str) -> None:
+    """Print a text to stdout."""
+    sys.stdout.write(f"{text}\n")
 
 
 def print_json(value: Mapping[str, Any]) -> None:

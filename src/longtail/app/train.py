@@ -113,7 +113,6 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
     from longtail.core.progress import Silent
     from longtail.core.run import Run
     from longtail.core.store import size_in_bytes
-    from longtail.errors import DataError, ModelError, ParameterError
     from longtail.features.pipeline import model_behind
 
     first = not helps_another_process()
@@ -127,18 +126,7 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
         if first:
             estimator.save(out, overwrite=overwrite)
     except BaseException as error:
-        # A killed process does not get here and leaves its parts. A user who interrupts wants nothing left, and with
-        # wrong data or parameters nothing is worth keeping. Any other error (a full disk, too little memory, a loss
-        # that is not finite) must not cost the finished parts.
-        interrupted = isinstance(error, KeyboardInterrupt)
-        if not resume and (interrupted or isinstance(error, (DataError, ModelError, ParameterError))):
-            checkpoint.clear()
-            if interrupted:
-                say("interrupted; nothing was kept (use --resume to keep finished parts)")
-        elif not resume and not checkpoint.holds_parts():
-            checkpoint.clear()
-        elif checkpoint.holds_parts():
-            say(f"{'interrupted; ' * interrupted}finished parts are kept in {partial}; continue with --resume")
+        _keep_or_clear(checkpoint, error, resume=resume)
         raise
     checkpoint.clear()
     if not first:
@@ -149,3 +137,29 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
         f"trained {name} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "
         f"in {seconds:.1f} s; wrote {out} ({size_in_bytes(out) / 1e6:.1f} MB)"
     )
+
+
+def _keep_or_clear(checkpoint: Any, error: BaseException, *, resume: bool) -> None:
+    """Decide what an error leaves of an unfinished training, and say where it is.
+
+    A killed process does not get here and leaves its parts. A user who interrupts wants nothing left, and with wrong
+    data or parameters nothing is worth keeping. Any other error (a full disk, too little memory, a loss that is not
+    finite) and a system that stops the process (SIGTERM, SIGHUP) must not cost the finished parts.
+    """
+    from longtail.app.console import say
+    from longtail.app.streams import Stopped
+    from longtail.errors import DataError, ModelError, ParameterError
+
+    stopped = isinstance(error, Stopped)
+    interrupted = isinstance(error, KeyboardInterrupt) and not stopped
+    if not resume and (interrupted or isinstance(error, (DataError, ModelError, ParameterError))):
+        checkpoint.clear()
+        if interrupted:
+            say("interrupted; nothing was kept (use --resume to keep finished parts)")
+    elif checkpoint.holds_parts():
+        say(f"{'interrupted; ' * interrupted}finished parts are kept in {checkpoint.folder}; continue with --resume")
+    else:
+        if not resume:
+            checkpoint.clear()
+        if stopped:
+            say("no part of the training was finished, so nothing was kept")
