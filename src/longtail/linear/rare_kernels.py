@@ -20,8 +20,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from longtail.core.compiled import njit
 
 MARGIN = np.float32(0.1)  # beyond -1, from which on a negative counts as near
 _EARLY_TOL = 0.3  # relative duality gap of a solve that is followed by a search

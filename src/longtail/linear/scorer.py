@@ -12,11 +12,11 @@ in blocks    For many points. The weights of BLOCK labels are spread out as a de
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core import topk
+from longtail.core.compiled import njit
 from longtail.core.memory import huge_zeros
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.threads import each_in_threads, in_threads

@@ -7,6 +7,7 @@ import gzip
 import numpy as np
 import pytest
 
+from longtail.core.unfinished import unfinished
 from longtail.errors import DataError, ModelError, OutputError
 from longtail.neural.text import tokens as tokens_module
 from longtail.neural.text.batches import LengthBuckets, by_length
