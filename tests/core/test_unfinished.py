@@ -125,3 +125,15 @@ def test_a_damaged_job_is_refused(tmp_path):
     (tmp_path / "work" / "job.json").write_bytes(b"\xff\x00")
     with pytest.raises(OutputError, match="with other data, parameters or versions"):
         Checkpoint(tmp_path / "work", resume=True).open({"a": 1})
+
+
+def test_places_that_cannot_be_written_are_found_before_the_work(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OutputError, match="loop is a symbolic link that leads nowhere"):
+        store.check_free(tmp_path / "loop", kind="model")
+    with pytest.raises(OutputError, match="loop is a symbolic link that leads nowhere"):
+        write_dataset(DATA, tmp_path / "loop", overwrite=True)
+    longest = "é" * 118 + "m.txt"  # 241 bytes
+    write_dataset(DATA, tmp_path / longest)
+    with pytest.raises(OutputError, match="the name has more than 241 bytes"):
+        write_dataset(DATA, tmp_path / f"m{longest}")

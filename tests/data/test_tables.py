@@ -56,7 +56,7 @@ def test_tsv_other_columns_separator_and_names(tmp_path):
         (b"text,text,labels\na,b,c\n", "occurs more than once"),
         (b"text,labels\na,b\nc,d,e\n", "Expected 2 columns, got 3"),
         (b"text,labels\n\xff,b\n", "invalid UTF8"),
-        (b"\xa2ext,labels\na,b\n", "the column names are not UTF-8"),
+        (b"\xa2ext,labels\na,b\n", "the name of a column is not UTF-8"),
     ],
 )
 def test_csv_errors_name_the_file(tmp_path, content, message):

@@ -20,7 +20,7 @@ import numpy as np
 from safetensors import SafetensorError
 
 from longtail.core.state import Array, State
-from longtail.core.unfinished import remove_dead, remove_dead_temporaries, temporary_name, unfinished
+from longtail.core.unfinished import check_place, remove_dead, remove_dead_temporaries, temporary_name, unfinished
 from longtail.errors import ModelError, OutputError
 
 MANIFEST = "manifest.json"
@@ -59,10 +59,7 @@ def check_free(path: str | os.PathLike[str], *, kind: str, overwrite: bool = Fal
         If something else is there, or the parent folder is missing or read-only.
     """
     path = Path(path)
-    if not path.parent.is_dir():
-        raise OutputError(f"{path}: the folder {path.parent} does not exist")
-    if not os.access(path.parent, os.W_OK):
-        raise OutputError(f"{path}: no permission to write to the folder {path.parent}")
+    check_place(path)
     if path.is_dir() and not any(path.iterdir()):
         return path
     if not path.exists():

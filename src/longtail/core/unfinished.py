@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from longtail.errors import OutputError
+
 try:
     import fcntl
 except ImportError:  # Windows: no such locks, so nothing is ever taken for dead
@@ -24,8 +26,29 @@ _TOKEN = "[0-9a-f]{8}"
 _ROOM = len("..01234567.tmp")  # what a temporary name has more than the name itself
 
 
-def longest_name(folder: Path) -> int:
-    """Return how many bytes the name of a file may have in this folder, so that its temporary name is valid, too."""
+def check_place(path: Path) -> None:
+    """Raise OutputError if no file or folder can be made or replaced at `path`; call it before long work.
+
+    Parameters
+    ----------
+    path : Path
+        File or folder to write.
+    """
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: the folder {path.parent} does not exist")
+    if not os.access(path.parent, os.W_OK):
+        raise OutputError(f"{path}: no permission to write to the folder {path.parent}")
+    if path.is_dir() and not os.access(path, os.W_OK):
+        raise OutputError(f"{path}: no permission to write to this folder")
+    if path.is_symlink() and not path.exists():
+        raise OutputError(f"{path} is a symbolic link that leads nowhere; remove it, or choose another output path")
+    longest = _longest_name(path.parent)
+    if len(os.fsencode(path.name)) > longest:
+        raise OutputError(f"{path}: the name has more than {longest} bytes; choose a shorter one")
+
+
+def _longest_name(folder: Path) -> int:
+    """Return how many bytes a name may have in this folder, so that its temporary name is valid, too."""
     try:
         return os.pathconf(folder, "PC_NAME_MAX") - _ROOM
     except (AttributeError, OSError, ValueError):

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import zstandard
 
 from longtail.core.inputs import PathLike
-from longtail.core.unfinished import remove_dead_temporaries, temporary_name, unfinished
+from longtail.core.unfinished import check_place, remove_dead_temporaries, temporary_name, unfinished
 from longtail.errors import DataError, LongtailError, OutputError
 
 COMPRESSIONS = (".gz", ".xz", ".zst")
@@ -87,10 +87,7 @@ class _ZstdStream(io.RawIOBase):
 def check_free(path: PathLike, *, overwrite: bool) -> Path:
     """Return the path if a file may be written there, else raise OutputError."""
     path = Path(path)
-    if not path.parent.is_dir():
-        raise OutputError(f"{path}: the folder {path.parent} does not exist")
-    if not os.access(path.parent, os.W_OK):
-        raise OutputError(f"{path}: no permission to write to the folder {path.parent}")
+    check_place(path)
     if path.is_dir():
         raise OutputError(f"{path} is a folder; choose a file name")
     if path.exists() and not overwrite:

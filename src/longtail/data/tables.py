@@ -19,7 +19,7 @@ from longtail.data.dataset import Dataset
 from longtail.data.jsonl import point_labels, text_fields
 from longtail.data.labels import SEPARATOR, LabelCollector
 from longtail.data.texts import Texts, TextsBuilder
-from longtail.errors import DataError
+from longtail.errors import DataError, LongtailError, first_line
 
 logger = logging.getLogger(__name__)
 
@@ -83,10 +83,12 @@ def read_parquet(
 def _arrow_errors(path: PathLike) -> Iterator[None]:
     try:
         yield
-    except UnicodeDecodeError as error:  # pyarrow checks the cells, but not the names of the columns
-        raise DataError(f"the column names are not UTF-8 ({error.reason})", path=path) from error
-    except pa.ArrowException as error:
-        raise DataError(f"cannot be read as a table ({str(error).splitlines()[0]})", path=path) from error
+    except (LongtailError, OSError, MemoryError):
+        raise
+    except UnicodeDecodeError as error:  # pyarrow checks the cells of CSV files, but neither Parquet's nor column names
+        raise DataError(f"a cell or the name of a column is not UTF-8 ({error.reason})", path=path) from error
+    except Exception as error:  # Arrow's own, and what its values raise when they become Python's: dates out of range
+        raise DataError(f"cannot be read as a table ({first_line(error)})", path=path) from error
 
 
 def _columns(path: PathLike, found: list[str], text_field: str, labels_field: str | None) -> list[str]:

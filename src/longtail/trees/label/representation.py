@@ -31,13 +31,15 @@ def label_representation(X: sparse.csr_matrix, Y: sparse.csr_matrix, kind: str) 
     by_label = sparse.csr_matrix(Y.T, dtype=np.float32)
     parts = []
     if kind in ("pifa", "joint"):
-        parts.append(_unit_rows(by_label @ normalize(X)))
+        parts.append(_unit_rows(by_label @ _normalised(X)))
     if kind in ("output", "joint"):
         parts.append(_unit_rows(by_label @ Y))
     return parts[0] if len(parts) == 1 else _unit_rows(sparse.hstack(parts, format="csr"))
 
 
 def _unit_rows(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
-    matrix = sparse.csr_matrix(matrix, dtype=np.float32)
-    normalize(matrix, copy=False)
-    return matrix
+    return _normalised(sparse.csr_matrix(matrix, dtype=np.float32))
+
+
+def _normalised(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+    return normalize(matrix) if min(matrix.shape) else matrix  # scikit-learn refuses data without features
