@@ -16,8 +16,10 @@ import zstandard
 
 from longtail.core.inputs import PathLike
 from longtail.core.unfinished import check_place, remove_dead_temporaries, temporary_name, unfinished
+from longtail.data.limits import LINE_BYTES, grown_too_large, largest_content
 from longtail.errors import DataError, LongtailError, OutputError
 
+_ZSTD_PIECE = 1 << 11
 COMPRESSIONS = (".gz", ".xz", ".zst")
 _DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zstandard.ZstdError)
 
@@ -37,6 +39,10 @@ def reading(path: PathLike) -> Iterator[BinaryIO]:
     try:
         with open(path, "rb") as raw:
             yield _decompressed(raw, compression)
+    except DataError as error:
+        if error.path is not None:
+            raise
+        raise DataError(error.message, path=path, line=error.line, field=error.field) from error
     except LongtailError:
         raise
     except _DAMAGE as error:
@@ -46,17 +52,57 @@ def reading(path: PathLike) -> Iterator[BinaryIO]:
 
 
 def _decompressed(raw: BinaryIO, compression: str) -> Any:
+    if not compression:
+        return raw
+    stream: Any
     if compression == ".gz":
-        return gzip.GzipFile(fileobj=raw)
-    if compression == ".xz":
-        return lzma.LZMAFile(raw)
-    if compression == ".zst":
-        return io.BufferedReader(_ZstdStream(raw), 1 << 17)
-    return raw
+        stream = gzip.GzipFile(fileobj=raw)
+    elif compression == ".xz":
+        stream = lzma.LZMAFile(raw)  # noqa: SIM115 - the caller closes `raw`
+    else:
+        stream = _ZstdStream(raw)
+    bounded = _Bounded(stream, largest_content(os.fstat(raw.fileno()).st_size))
+    return io.BufferedReader(bounded, 1 << 17)
+
+
+def lines(stream: BinaryIO, path: PathLike) -> Iterator[bytes]:
+    """Yield the lines of a file with their ends; one that is longer than the limit raises DataError."""
+    limit = LINE_BYTES.value()
+    number = 0
+    while line := stream.readline(limit + 1):
+        number += 1
+        if len(line) > limit:
+            check_line(line, path, number)
+        yield line
+
+
+def check_line(start: bytes, path: PathLike, number: int) -> None:
+    """Raise DataError if the start of a line shows that it is longer than the limit."""
+    LINE_BYTES.check(len(start), "bytes in one line, or more,", path=path, line=number)
+
+
+class _Bounded(io.RawIOBase):
+    """Bytes of a decompressing stream, which raises DataError beyond a limit: the file is a bomb."""
+
+    def __init__(self, stream: Any, limit: int) -> None:
+        self._stream, self._left = stream, limit
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        size = int(self._stream.readinto(target))
+        self._left -= size
+        if self._left < 0:
+            raise grown_too_large()
+        return size
 
 
 class _ZstdStream(io.RawIOBase):
-    """Decompressed bytes of a zstandard file. The package's own reader does not notice a truncated file."""
+    """Decompressed bytes of a zstandard file. The package's own reader does not notice a truncated file.
+
+    Four bytes can stand for 128 KiB (a block that repeats one byte), so one piece becomes 64 MiB at most.
+    """
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -69,7 +115,7 @@ class _ZstdStream(io.RawIOBase):
 
     def readinto(self, target: Any) -> int:
         while not self._ready:
-            piece = (self._frame.unused_data if self._frame.eof else b"") or self._raw.read(1 << 17)
+            piece = (self._frame.unused_data if self._frame.eof else b"") or self._raw.read(_ZSTD_PIECE)
             if not piece:
                 if self._inside:
                     raise EOFError("the file ends inside compressed data")

@@ -10,6 +10,7 @@ from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.data.labels import LabelCollector
+from longtail.data.limits import FIELDS, shortened
 from longtail.data.texts import Texts, TextsBuilder
 from longtail.errors import DataError
 
@@ -44,7 +45,7 @@ def read_jsonl(
 def read_objects(path: PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield line number and JSON object of each line that is not blank, reading one line at a time."""
     with files.reading(path) as stream:
-        for line, content in enumerate(stream, start=1):
+        for line, content in enumerate(files.lines(stream, path), start=1):
             if content.isspace():
                 continue
             try:
@@ -55,10 +56,13 @@ def read_objects(path: PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
             except json.JSONDecodeError as error:  # its own message counts lines within this line
                 said = f"is not a JSON object ({error.msg.removesuffix(' at')} at column {error.colno})"
                 raise DataError(said, path=path, line=line) from error
-            except (ValueError, RecursionError) as error:
+            except RecursionError as error:
+                raise DataError("is not a JSON object: it is nested too deeply", path=path, line=line) from error
+            except ValueError as error:
                 raise DataError(f"is not a JSON object ({error})", path=path, line=line) from error
             if not isinstance(entry, dict):
                 raise DataError(f"must be a JSON object, not {_kind(entry)}", path=path, line=line)
+            FIELDS.check(len(entry), "fields", path=path, line=line)
             yield line, entry
 
 
@@ -84,7 +88,7 @@ def _text(entry: dict[str, Any], text_field: str, path: PathLike, line: int) -> 
 
 def _field(entry: dict[str, Any], field: str, path: PathLike, line: int) -> Any:
     if field not in entry:
-        found = ", ".join(map(repr, entry)) or "none"
+        found = shortened(map(repr, entry)) or "none"
         raise DataError(f"is missing; fields on this line: {found}", path=path, line=line, field=field)
     return entry[field]
 

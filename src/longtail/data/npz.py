@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,6 +14,7 @@ from longtail.core.fingerprint import data_fingerprint
 from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.data.dataset import Dataset
+from longtail.data.limits import COLUMNS, FIELDS, grown_too_large, largest_content
 from longtail.errors import DataError, LongtailError, OutputError
 
 _MARK = "longtail_pair"  # member that `_save` adds to both files: the fingerprint of features and labels
@@ -66,6 +68,7 @@ def _identities(*paths: Path) -> list[tuple[int, int]]:
 def _load(path: PathLike) -> _Marked:
     with files.reading(path) as stream:
         try:
+            check_members(stream)
             # SciPy loads with allow_pickle=False.
             matrix = sparse.load_npz(stream)
             stream.seek(0)
@@ -75,6 +78,9 @@ def _load(path: PathLike) -> _Marked:
                 raise DataError(f"must be a two-dimensional matrix of numbers, not of {matrix.dtype}", path=path)
             if max(matrix.shape) > np.iinfo(np.int32).max:
                 raise DataError(f"the shape {matrix.shape} is too large", path=path)
+            COLUMNS.check(matrix.shape[1], "columns", path=path)
+            if matrix.format != "csr":  # rows that CSR would have to store, and the file need not
+                COLUMNS.check(matrix.shape[0], "rows", path=path)
             if hasattr(matrix, "check_format"):
                 matrix.check_format(full_check=True)  # SciPy's kernels trust the indices, so check them first
             return sparse.csr_matrix(matrix), mark
@@ -82,6 +88,17 @@ def _load(path: PathLike) -> _Marked:
             raise
         except Exception as error:  # whatever a damaged archive makes zipfile, zlib, NumPy and SciPy raise
             raise DataError(f"is not a SciPy sparse matrix, or is damaged ({error})", path=path) from error
+
+
+def check_members(stream: BinaryIO) -> None:
+    """Raise DataError if an archive has too many members, or members that are a bomb; leave the stream at its start."""
+    with zipfile.ZipFile(stream) as archive:
+        members = archive.infolist()
+        FIELDS.check(len(members), "members")
+        # `zipfile` never reads more of a member than its header says.
+        if sum(member.file_size for member in members) > largest_content(sum(m.compress_size for m in members)):
+            raise grown_too_large()
+    stream.seek(0)
 
 
 def write_npz(dataset: Dataset, path: PathLike, *, overwrite: bool = False) -> None:

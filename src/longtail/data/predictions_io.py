@@ -15,6 +15,7 @@ from longtail.core.inputs import PathLike
 from longtail.core.predictions import PAD_LABEL, PAD_SCORE, Predictions
 from longtail.data import files
 from longtail.data.jsonl import read_objects
+from longtail.data.npz import check_members
 from longtail.errors import DataError, LongtailError, OutputError
 
 Row = tuple[list[Any], list[float]]
@@ -129,8 +130,11 @@ def _suffix(path: PathLike, error: type[LongtailError]) -> str:
 def _read_npz(path: PathLike) -> Predictions:
     with files.reading(path) as stream:
         try:
+            check_members(stream)
             with np.load(stream, allow_pickle=False) as archive:
                 labels, scores = archive["labels"], archive["scores"]
+        except LongtailError:
+            raise
         except Exception as error:  # whatever a damaged archive makes zipfile, zlib and NumPy raise
             said = f"is not an archive with the arrays labels and scores, or is damaged ({error})"
             raise DataError(said, path=path) from error
@@ -144,7 +148,7 @@ def _read_npz(path: PathLike) -> Predictions:
 
 def _txt_rows(path: PathLike) -> Iterator[tuple[int, Row]]:
     with files.reading(path) as stream:
-        for line, content in enumerate(stream, start=1):
+        for line, content in enumerate(files.lines(stream, path), start=1):
             row: Row = ([], [])
             for token in content.split():
                 label, colon, score = token.partition(b":")

@@ -18,6 +18,7 @@ from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.data.jsonl import point_labels, text_fields
 from longtail.data.labels import SEPARATOR, LabelCollector
+from longtail.data.limits import FIELDS, shortened
 from longtail.data.texts import Texts, TextsBuilder
 from longtail.errors import DataError, LongtailError, first_line
 
@@ -93,13 +94,14 @@ def _arrow_errors(path: PathLike) -> Iterator[None]:
 
 def _columns(path: PathLike, found: list[str], text_field: str, labels_field: str | None) -> list[str]:
     """Return the columns to read, those of the text first; each must be there once."""
+    FIELDS.check(len(found), "columns", path=path)
     texts = text_fields(text_field, found)
     labels = [] if labels_field is None else [labels_field]
     for columns, option in ((texts, "text"), (labels, "labels")):
         for column in columns:
             if found.count(column) != 1:
                 problem = f"no column {column!r}" if column not in found else f"column {column!r} occurs more than once"
-                said = f"{problem}; columns are {', '.join(found)} (use {option}_field, --{option}-field)"
+                said = f"{problem}; columns are {shortened(found)} (use {option}_field, --{option}-field)"
                 raise DataError(said, path=path)
     return texts + labels
 

@@ -20,6 +20,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from longtail.core.parameters import check_choice, check_whole
 from longtail.core.state import State, as_bytes, from_bytes
 from longtail.errors import DataError, NotFittedError, ParameterError
+from longtail.features.patterns import may_explode
 
 CHUNK = 2_000  # texts counted at once
 BIAS_NAME = "(bias)"
@@ -266,6 +267,11 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if groups > 1:
             raise ParameterError(
                 f"token_pattern {self.token_pattern!r} has {groups} capturing groups; at most 1 is allowed"
+            )
+        if may_explode(self.token_pattern):
+            raise ParameterError(
+                f"token_pattern {self.token_pattern!r} may take exponential time: it repeats repetitions, alternatives "
+                "or a reference; put a separator between them, as in \\w+(?:-\\w+)*"
             )
 
     def _get_state(self) -> State:
