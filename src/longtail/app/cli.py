@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import longtail
 from longtail.app import bench, convert, demo, evaluate, explain, info, predict, train
+from longtail.app.plain import plain
 from longtail.app.streams import safe_streams, stopping
 from longtail.core.interrupts import plain_interrupts
 from longtail.errors import LongtailError, first_line
@@ -31,7 +34,26 @@ class _PlainFlags:
         return parameters
 
 
-class _Group(_PlainFlags, TyperGroup): ...
+class _Group(_PlainFlags, TyperGroup):
+    """Commands whose mistakes in options are shown without control characters."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        with _plain_mistakes():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _plain_mistakes():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _plain_mistakes() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message"):  # Typer's; it prints them in a frame
+            error.message = plain(error.message)  # type: ignore[attr-defined]
+        raise
 
 
 class _Command(_PlainFlags, TyperCommand): ...

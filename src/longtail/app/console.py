@@ -14,10 +14,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from longtail.app.plain import plain, plain_json
+
 if TYPE_CHECKING:  # it imports NumPy, which `--help` must not
     from longtail.core.progress import Progress
 
-messages = Console(stderr=True, highlight=False)
+messages = Console(stderr=True, highlight=False, emoji=False)
 _LINE_SECONDS = 30.0
 
 
@@ -33,7 +35,7 @@ def fail(text: str) -> None:
 
 def _print(text: str, style: str | None = None) -> None:
     with suppress(OSError):  # a terminal that is gone, or a full disk behind 2>: no reason to stop
-        messages.print(text, markup=False, soft_wrap=True, style=style)
+        messages.print(plain(text), markup=False, soft_wrap=True, style=style)
 
 
 def traceback(error: BaseException) -> None:
@@ -51,16 +53,16 @@ def print_text(text: str) -> None:
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object to stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+    sys.stdout.write(plain_json(json.dumps(value, ensure_ascii=False, indent=1)) + "\n")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table to stdout: the first column aligned left, the others right."""
     table = Table(header_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=i > 0)
+        table.add_column(plain(column), justify="left" if i == 0 else "right", no_wrap=i > 0)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(plain, row))
     _print_titled(title, table)
 
 
@@ -70,14 +72,14 @@ def print_fields(title: str, fields: Mapping[str, Any]) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in fields.items():
-        table.add_row(name, readable(value))
+        table.add_row(plain(name), plain(readable(value), longest=100_000))
     _print_titled(title, table)
 
 
 def _print_titled(title: str, table: Table) -> None:
     # Without a terminal the width is unknown, and a table cut at 80 columns would lose numbers.
-    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
-    console.print(title, style="bold", soft_wrap=True)
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False, emoji=False)
+    console.print(plain(title), style="bold", soft_wrap=True)
     console.print(table)
 
 
@@ -106,19 +108,19 @@ class _Bars:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._bars = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left:"),
-            TimeRemainingColumn(), TextColumn("{task.fields[note]}"), console=messages, transient=True,
+            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TextColumn("left:"),
+            TimeRemainingColumn(), TextColumn("{task.fields[note]}", markup=False), console=messages, transient=True,
         )  # fmt: skip
 
     def start(self, task: str, total: int) -> None:
-        self._bars.add_task(task, total=total, note="")
+        self._bars.add_task(plain(task), total=total, note="")
         self._bars.start()
 
     def advance(self, amount: int = 1) -> None:
         self._bars.advance(self._bars.task_ids[-1], amount)
 
     def note(self, text: str) -> None:
-        self._bars.update(self._bars.task_ids[-1], note=text)
+        self._bars.update(self._bars.task_ids[-1], note=plain(text))
 
     def finish(self) -> None:
         self._bars.stop()
@@ -164,7 +166,7 @@ def status(text: str) -> Iterator[None]:
     if not messages.is_terminal:
         yield
         return
-    with messages.status(escape(text)):
+    with messages.status(escape(plain(text))):
         yield
 
 
