@@ -17,7 +17,7 @@ import zstandard
 from longtail.core.inputs import PathLike
 from longtail.core.unfinished import check_place, remove_dead_temporaries, temporary_name, unfinished
 from longtail.data.limits import LINE_BYTES, grown_too_large, largest_content
-from longtail.errors import DataError, LongtailError, OutputError
+from longtail.errors import DataError, LongtailError, OutputError, first_line
 
 _ZSTD_PIECE = 1 << 11
 COMPRESSIONS = (".gz", ".xz", ".zst")
@@ -46,9 +46,9 @@ def reading(path: PathLike) -> Iterator[BinaryIO]:
     except LongtailError:
         raise
     except _DAMAGE as error:
-        raise DataError(f"is damaged or truncated ({str(error) or type(error).__name__})", path=path) from error
+        raise DataError(f"is damaged or truncated ({first_line(error)})", path=path) from error
     except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror or error})", path=path) from error
+        raise DataError(f"cannot be read ({error.strerror or first_line(error)})", path=path) from error
 
 
 def _decompressed(raw: BinaryIO, compression: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import zipfile
 from pathlib import Path
 from typing import BinaryIO
@@ -18,7 +19,7 @@ from longtail.data.limits import COLUMNS, FIELDS, grown_too_large, largest_conte
 from longtail.errors import DataError, LongtailError, OutputError
 
 _MARK = "longtail_pair"  # member that `_save` adds to both files: the fingerprint of features and labels
-_ATTEMPTS = 5
+_ATTEMPTS = 10
 _Marked = tuple[sparse.csr_matrix, str]
 
 
@@ -52,17 +53,13 @@ def read_npz(path: PathLike) -> Dataset:
 
 
 def _load_pair(path: Path, beside: Path) -> tuple[_Marked, _Marked]:
-    """Return both matrices, read again if another process replaced one of them meanwhile."""
-    for _ in range(_ATTEMPTS):
-        before = _identities(path, beside)
-        pair = _load(path), _load(beside)
-        if pair[0][1] == pair[1][1] or before == _identities(path, beside):
+    """Return both matrices; if they do not belong together, another process may be replacing them: wait for it."""
+    for attempt in range(_ATTEMPTS):
+        features, labels = _load(path), _load(beside)
+        if labels[1] in ("", features[1]):
             break
-    return pair
-
-
-def _identities(*paths: Path) -> list[tuple[int, int]]:
-    return [(found.st_ino, found.st_mtime_ns) for found in (path.stat() for path in paths if path.exists())]
+        time.sleep(0.02 * attempt)
+    return features, labels
 
 
 def _load(path: PathLike) -> _Marked:
