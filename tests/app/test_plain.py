@@ -52,7 +52,7 @@ def test_the_command_line(arguments, monkeypatch, capsys, tmp_path):
 
 
 def test_label_names(monkeypatch, capsys, tmp_path):
-    texts = longtail.TextPipeline(model=longtail.Popularity())
+    texts = longtail.TextPipeline(model=longtail.Popularity(), features=longtail.TextFeatures(min_df=1, max_df=1.0))
     texts.fit(["one two", "two three"], np.eye(2), label_names=[EVIL, "b"])
     texts.save(tmp_path / "m")
     for option, name in (([], SHOWN), (["--json"], ":smile: [bold]")):

@@ -7,7 +7,7 @@ import pytest
 from attack import frame
 
 frame.load_attacks()
-FEW = {"files": 2, "commands": 1, "kills": 1, "disks": 2, "loads": 1}
+FEW = {"files": 1, "commands": 1, "kills": 1, "disks": 2, "loads": 1}
 QUICK_KILLS = ("kills/dismec", "kills/popularity")
 
 
