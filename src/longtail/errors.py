@@ -1,7 +1,7 @@
 """Every error that longtail raises on purpose, as one tree.
 
 A message says what is wrong, where, and what to do. The command line prints it and exits with code 2; anything that is
-not a `LongtailError` is a bug in longtail and keeps its traceback.
+not a `LongtailError` is a bug in longtail: one line and exit code 1; `longtail --debug` shows the traceback.
 """
 
 from __future__ import annotations

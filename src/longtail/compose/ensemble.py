@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import optimize, sparse
 from scipy.special import expit
@@ -14,6 +13,7 @@ from scipy.special import expit
 from longtail.compose.calibration import CalibrationOfGroups, Floats
 from longtail.compose.reranker import best_of
 from longtail.compose.unseen import Splits, Unseen, n_score_groups, predict_given, predict_unseen, score_groups
+from longtail.core.compiled import njit
 from longtail.core.estimator import Prepared
 from longtail.core.parameters import check_choice, check_whole
 from longtail.core.predictions import Predictions

@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from longtail.core.compiled import njit
 from longtail.core.state import State
 
 Floats = NDArray[np.float32]

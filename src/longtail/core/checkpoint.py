@@ -30,6 +30,7 @@ except ImportError:  # Windows: no locks between runs
 
 logger = logging.getLogger(__name__)
 
+_JOB = "job.json"
 _LOCK = "lock"
 _DIGEST = "sha256"
 
@@ -70,13 +71,13 @@ class Checkpoint:
         if helps_another_process():
             return
         identity = json.dumps({**job, "longtail": longtail.__version__}, sort_keys=True)
-        file = self.folder / "job.json"
+        file = self.folder / _JOB
         with self._output_errors():
             if self.folder.exists() and not file.is_file() and self._foreign_files():
                 raise OutputError(f"{self.folder} exists, but is not a folder of unfinished work; move it away")
             self.folder.mkdir(exist_ok=True)
             self._lock()
-            if self.resume and file.is_file() and file.read_text(encoding="utf-8") != identity:
+            if self.resume and file.is_file() and file.read_bytes() != identity.encode():
                 raise OutputError(
                     f"{self.folder} holds unfinished work with other data, parameters or versions; "
                     "use the same ones, or start over without --resume"
@@ -86,11 +87,7 @@ class Checkpoint:
                     logger.warning(
                         "%s holds unfinished work; starting over (resume=True, --resume would continue it)", self.folder
                     )
-                for part in self.folder.iterdir():
-                    if part.is_dir():
-                        shutil.rmtree(part)
-                    elif part.name != _LOCK:
-                        part.unlink()
+                _remove_parts(self.folder)
             self._write(file, identity.encode())
         self._opened = True
 
@@ -177,6 +174,8 @@ class Checkpoint:
     def clear(self) -> None:
         """Remove the folder if this job opened it; a folder that `open` refused belongs to someone else."""
         if self._opened:
+            with contextlib.suppress(OSError):
+                _remove_parts(self.folder)
             shutil.rmtree(self.folder, ignore_errors=True)
             self._opened = False
         self._unlock()
@@ -185,6 +184,19 @@ class Checkpoint:
         temporary = file.with_suffix(".tmp")
         temporary.write_bytes(content)
         os.replace(temporary, file)
+
+
+def _remove_parts(folder: Path) -> None:
+    """Remove all but the files that say whose the folder is.
+
+    Folders of parts lose these files last, too: a kill meanwhile must not leave a folder that `open` would refuse.
+    """
+    for part in folder.iterdir():
+        if part.is_dir() and not part.is_symlink():
+            _remove_parts(part)
+            shutil.rmtree(part)
+        elif part.name not in (_JOB, _LOCK):
+            part.unlink()
 
 
 def _digest(arrays: dict[str, Array]) -> str:

@@ -8,22 +8,19 @@ and a crash leaves what was there before.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import secrets
 import shutil
 import struct
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
 from safetensors import SafetensorError
 
 from longtail.core.state import Array, State
+from longtail.core.unfinished import check_place, remove_dead, remove_dead_temporaries, temporary_name, unfinished
 from longtail.errors import ModelError, OutputError
 
 MANIFEST = "manifest.json"
@@ -32,11 +29,12 @@ FORMATS = {"model": 2, "dataset": 2}
 # Older formats that can still be read: in format 1, datasets had neither ids nor weights.
 _STILL_READ: dict[str, tuple[int, ...]] = {"model": (), "dataset": (1,)}
 _AGAIN = {"model": "train the model", "dataset": "convert the data"}  # how a directory is made again
-_ABANDONED_SECONDS = 24 * 3600
 _DTYPES = {
     "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16, "F16": np.float16,
     "U32": np.uint32, "I32": np.int32, "F32": np.float32, "U64": np.uint64, "I64": np.int64, "F64": np.float64,
 }  # fmt: skip
+
+_NAMES = {np.dtype(kind): name for name, kind in _DTYPES.items()}
 
 
 def check_free(path: str | os.PathLike[str], *, kind: str, overwrite: bool = False) -> Path:
@@ -63,10 +61,7 @@ def check_free(path: str | os.PathLike[str], *, kind: str, overwrite: bool = Fal
         If something else is there, or the parent folder is missing or read-only.
     """
     path = Path(path)
-    if not path.parent.is_dir():
-        raise OutputError(f"{path}: the folder {path.parent} does not exist")
-    if not os.access(path.parent, os.W_OK):
-        raise OutputError(f"{path}: no permission to write to the folder {path.parent}")
+    check_place(path)
     if path.is_dir() and not any(path.iterdir()):
         return path
     if not path.exists():
@@ -109,28 +104,36 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], state: State, *,
     """
     header = {"kind": header["kind"], "format": FORMATS[header["kind"]], **header}
     path = check_free(path, kind=header["kind"], overwrite=overwrite)
-    replaces = (path / MANIFEST).is_file()
-    replaced: str | None = None
-    target = path if replaces else path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    arrays_file = f"arrays-{secrets.token_hex(4)}.safetensors"
     try:
-        target.mkdir(exist_ok=True)
-        size, digest = _write_arrays(target / arrays_file, state.arrays)
-        manifest = dict(header, state=state.values, arrays={"file": arrays_file, "bytes": size, "sha256": digest})
-        manifest["sha256"] = _digest(json.loads(json.dumps(manifest)))  # of what a reader will parse
-        replaced = _named_arrays(path)
-        _write_synced(target / f"{arrays_file}.json", json.dumps(manifest, ensure_ascii=False, indent=1).encode())
-        os.replace(target / f"{arrays_file}.json", target / MANIFEST)
-        if not replaces:
-            os.rename(target, path)
+        remove_dead_temporaries(path)
+        if (path / MANIFEST).is_file():
+            _write_into(path, header, state)
+        else:
+            with unfinished(temporary_name(path), folder=True) as target:
+                try:
+                    _write_into(target, header, state)
+                    os.rename(target, path)
+                finally:
+                    shutil.rmtree(target, ignore_errors=True)
     except (OSError, SafetensorError) as error:
         raise OutputError(f"{path}: could not be written ({getattr(error, 'strerror', None) or error})") from error
-    finally:
-        if target != path:
-            shutil.rmtree(target, ignore_errors=True)
-        else:
-            _remove_unnamed(path, {replaced, arrays_file})
     return path
+
+
+def _write_into(path: Path, header: dict[str, Any], state: State) -> None:
+    """Write an array file with a new name, then the manifest that names it; array files of other manifests go."""
+    replaced, ours = None, None
+    try:
+        with unfinished(lambda token: path / f"arrays-{token}.safetensors") as file:
+            ours = file.name
+            size, digest = _write_arrays(file, state.arrays)
+            manifest = dict(header, state=state.values, arrays={"file": ours, "bytes": size, "sha256": digest})
+            manifest["sha256"] = _digest(json.loads(json.dumps(manifest)))  # of what a reader will parse
+            replaced = _named_arrays(path)
+            _write_synced(path / f"{ours}.json", json.dumps(manifest, ensure_ascii=False, indent=1).encode())
+            os.replace(path / f"{ours}.json", path / MANIFEST)
+    finally:
+        _remove_unnamed(path, {replaced, ours})
 
 
 def _named_arrays(path: Path) -> str | None:
@@ -145,16 +148,17 @@ def _remove_unnamed(path: Path, ours: set[str | None]) -> None:
     """Remove array files that the manifest does not name: our own, old or of a failed write, and those of killed
     writers."""
     named = _named_arrays(path)
-    for file in path.glob("arrays-*.safetensors*"):
-        written = file.name.removesuffix(".json")
-        with contextlib.suppress(FileNotFoundError):  # another writer may remove the same file
-            if written != named and (written in ours or abandoned(file)):
-                file.unlink()
-
-
-def abandoned(file: Path) -> bool:
-    """Return whether a temporary file was left by a killed process; a younger one may still be in use."""
-    return time.time() - file.stat().st_mtime > _ABANDONED_SECONDS
+    for file in path.glob("arrays-*.safetensors"):
+        if file.name == named:
+            continue
+        if file.name in ours:
+            file.unlink(missing_ok=True)  # another writer may remove the same file
+        else:
+            # Its writer may have published it since `named` was read.
+            remove_dead([file], unless=lambda file: file.name == _named_arrays(path))
+    for file in path.glob("arrays-*.safetensors.json"):
+        if not file.with_suffix("").exists():  # the manifest of an array file that is gone
+            file.unlink(missing_ok=True)
 
 
 def _digest(manifest: dict[str, Any]) -> str:
@@ -164,10 +168,31 @@ def _digest(manifest: dict[str, Any]) -> str:
 
 
 def _write_arrays(file: Path, arrays: dict[str, Array]) -> tuple[int, str]:
-    safetensors.numpy.save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, file)
-    with open(file, "rb+") as handle:
+    """Write a safetensors file in place and return its size and SHA-256.
+
+    The package's own writer would write another file and rename it: a file without our lock, left by a kill.
+    """
+    names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))  # every array starts aligned
+    entries, end = {}, 0
+    for name in names:
+        array = arrays[name]
+        if array.dtype not in _NAMES:
+            raise SafetensorError(f"the array {name} has the unsupported type {array.dtype}")
+        start, end = end, end + array.nbytes
+        entries[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [start, end]}
+    header = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    contents = (np.ascontiguousarray(arrays[name]).data for name in names)
+    pieces: list[bytes | memoryview[Any]] = [struct.pack("<Q", len(header)), header, *contents]
+    digest, size = hashlib.sha256(), 0
+    with open(file, "wb") as handle:
+        for piece in pieces:
+            handle.write(piece)
+            digest.update(piece)
+            size += len(piece) if isinstance(piece, bytes) else piece.nbytes
+        handle.flush()
         os.fsync(handle.fileno())
-    return file.stat().st_size, sha256(file)
+    return size, digest.hexdigest()
 
 
 def _write_synced(file: Path, content: bytes) -> None:

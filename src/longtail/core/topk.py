@@ -7,8 +7,9 @@ a heap, and the common case (worse than the k-th) is a single comparison.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from longtail.core.compiled import njit
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]

@@ -21,6 +21,7 @@ from longtail.core.state import State, as_bytes, from_bytes
 from longtail.core.threads import in_threads, thread_count
 from longtail.errors import DataError, NotFittedError, ParameterError
 from longtail.features.counting import DEFAULT_PATTERN, TermCounter
+from longtail.features.patterns import may_explode
 
 CHUNK = 2_000  # texts counted at once
 BIAS_NAME = "(bias)"
@@ -288,6 +289,11 @@ class TextFeatures(Parameterised):
         if groups > 1:
             raise ParameterError(
                 f"token_pattern {self.token_pattern!r} has {groups} capturing groups; at most 1 is allowed"
+            )
+        if may_explode(self.token_pattern):
+            raise ParameterError(
+                f"token_pattern {self.token_pattern!r} may take exponential time: it repeats repetitions, alternatives "
+                "or a reference; put a separator between them, as in \\w+(?:-\\w+)*"
             )
 
     def _get_state(self) -> State:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from longtail.core.compiled import njit
 from longtail.trees.label.nodes import TrainedNode
 from longtail.trees.label.tree import LabelTree, levels_of
 
