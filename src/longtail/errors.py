@@ -84,5 +84,6 @@ class MissingExtraError(LongtailError, ImportError):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error of another library, or its class if it has no message."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    """Return the first line of an error of another library, at most 300 characters, or its class if it has none."""
+    line = str(error).strip().partition("\n")[0] or type(error).__name__
+    return line if len(line) <= 300 else f"{line[:297]}..."

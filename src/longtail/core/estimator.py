@@ -32,7 +32,7 @@ from longtail.core.predictions import Predictions
 from longtail.core.registry import unknown
 from longtail.core.run import Run
 from longtail.core.state import State
-from longtail.errors import DataError, NotFittedError, ParameterError
+from longtail.errors import DataError, ModelError, NotFittedError, ParameterError
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +97,8 @@ class Estimator(BaseEstimator, ABC):
     fingerprint_: str
     # For each label, which of the models inside gives its scores, if their scales differ (Taug).
     score_groups_: NDArray[np.int8] | None = None
+    # Where the model was loaded from, "" for a model inside another, until `_check_learned` was called.
+    _unchecked: str | None = None
 
     def fit(
         self, X: Any, Y: Any, *, label_names: Sequence[str] | None = None, run: Run | None = None, **more: Any
@@ -138,7 +140,7 @@ class Estimator(BaseEstimator, ABC):
         if Y.nnz == 0:
             raise DataError("nothing to learn from: no point has a label")
         names = check_label_names(label_names, Y.shape[1])
-        self.n_points_, self.n_labels_ = n_points, Y.shape[1]
+        self.n_points_, self.n_labels_, self._unchecked = n_points, Y.shape[1], None
         if self._kind_to_fit() == "features":
             self.n_features_in_ = X.shape[1]
         self.label_counts_ = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int64)
@@ -267,9 +269,16 @@ class Estimator(BaseEstimator, ABC):
         save_model(self, path, overwrite=overwrite)
 
     def check_fitted(self) -> None:
-        """Raise NotFittedError if the model is not fitted."""
+        """Raise NotFittedError if the model is not fitted, ModelError if its directory has numbers out of range."""
         if not hasattr(self, "n_labels_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(X, Y) first")
+        if self._unchecked is None:
+            return
+        try:
+            self._check_learned()
+        except ModelError as error:
+            raise ModelError(f"{self._unchecked}: {error}" if self._unchecked else str(error)) from error
+        self._unchecked = None
 
     def check_parameters(self) -> None:
         """Raise ParameterError for values that cannot be used; `fit` and `predict` call it before any work."""
@@ -309,4 +318,7 @@ class Estimator(BaseEstimator, ABC):
 
     @abstractmethod
     def _set_state(self, state: State) -> None:
-        """Undo `_get_state`; arrays may be mapped and read-only."""
+        """Undo `_get_state`; arrays may be mapped and read-only. Check types and shapes (`State.array`)."""
+
+    def _check_learned(self) -> None:
+        """Raise ModelError if a kernel would index outside an array; called once, before a loaded model is used."""

@@ -17,9 +17,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
+from longtail.core.check_arrays import check_finite
 from longtail.core.parameters import check_choice, check_whole
 from longtail.core.state import State, as_bytes, from_bytes
-from longtail.errors import DataError, NotFittedError, ParameterError
+from longtail.errors import DataError, ModelError, NotFittedError, ParameterError
 
 CHUNK = 2_000  # texts counted at once
 BIAS_NAME = "(bias)"
@@ -238,9 +239,10 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Raise ParameterError for values that cannot be used."""
         try:
             shortest, longest = self.ngram_range
+            in_order = 1 <= shortest <= longest
         except (TypeError, ValueError):
-            shortest, longest = 0, 0
-        if not 1 <= shortest <= longest:
+            in_order = False
+        if not in_order:
             raise ParameterError(
                 f"ngram_range is {self.ngram_range!r}, but must be (shortest, longest) with 1 <= shortest <= longest"
             )
@@ -274,10 +276,13 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return State({"n_texts": self.n_texts_}, {"terms": terms, "term_offsets": offsets, "idf": self.idf_})
 
     def _set_state(self, state: State) -> None:
-        terms = from_bytes(state.arrays["terms"], state.arrays["term_offsets"])
+        terms = from_bytes(state.array("terms", np.uint8, (None,)), state.array("term_offsets", np.int64, (None,)))
         self.vocabulary_ = {term: i for i, term in enumerate(terms)}
-        self.idf_ = np.asarray(state.arrays["idf"])
-        self.n_texts_ = int(state.values["n_texts"])
+        if len(self.vocabulary_) != len(terms):
+            raise ModelError("a term of the vocabulary occurs twice")
+        self.idf_ = state.array("idf", np.float32, (len(terms),))
+        check_finite("idf", self.idf_)
+        self.n_texts_ = state.whole("n_texts")
 
 
 def _tokenised(texts: Iterable[str], analyze: Callable[[str], list[str]], chunk: int) -> Iterator[Iterator[list[str]]]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 
+from longtail.core.check_arrays import check_columns
 from longtail.core.estimator import Estimator, Prepared
 from longtail.core.fingerprint import fingerprint
 from longtail.core.parameters import check_at_least_zero, check_choice, check_positive, check_whole
@@ -260,14 +261,20 @@ class DiSMEC(Estimator):
         return np.asarray(self.weights_.data, np.float16)
 
     def _set_state(self, state: State) -> None:
-        self.intercept_, self.gaps_ = state.arrays["intercept"], state.arrays["gaps"]
-        data, indices = (state.arrays[f"weights.{part}"] for part in ("data", "indices"))
+        self.intercept_ = state.array("intercept", np.float32, (self.n_labels_,))
+        self.gaps_ = state.array("gaps", np.float64, (self.n_labels_,))
+        data = state.array("weights.data", (np.float32, np.float16), (None,))
+        indices = state.array("weights.indices", (np.int32, np.uint16), (None,))
         wide = {  # kept as they are (mapped), unless saved in half precision, which SciPy does not support
             "weights.data": data.astype(np.float32, copy=False),
             "weights.indices": indices.astype(np.int32, copy=False) if indices.dtype == np.uint16 else indices,
         }
-        self.weights_ = State(state.values, state.arrays | wide).get_csr("weights")
+        shape = self.n_features_in_, self.n_labels_
+        self.weights_ = State(state.values, state.arrays | wide).get_csr("weights", shape)
         self._scorer = LinearScorer(self.weights_, self.intercept_)
+
+    def _check_learned(self) -> None:
+        check_columns("weights", self.weights_)
 
 
 def _in_label_order(
