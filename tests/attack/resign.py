@@ -10,9 +10,7 @@ import copy
 import hashlib
 import json
 import math
-import shutil
 import struct
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -302,12 +300,3 @@ def resigned(rng: np.random.Generator, folder: Path) -> None:
 def resigned_with_bounds(rng: np.random.Generator, folder: Path) -> None:
     """The same with kernels that check their bounds: what would write a little beyond an array is found, too."""
     try_one(str(rng.choice(list(VICTIMS))), rng, folder, jury_of(bounds=True))
-
-
-def workspace() -> Path:
-    """Return a new temporary folder that the caller removes."""
-    return Path(tempfile.mkdtemp(prefix="attack-resign-"))
-
-
-def discard(path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True)

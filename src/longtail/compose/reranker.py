@@ -140,7 +140,7 @@ class Reranker(Splits, Wrapper):
         super()._set_state(state)
         self.calibration_ = CalibrationOfGroups.from_state(state.part("calibration"))
         check_groups(self.calibration_, self.base_)
-        inverse = state.array("inverse_propensities", np.float64, (self.n_labels_,))
+        inverse = state.array("inverse_propensities", (np.float64, np.float32), (self.n_labels_,))
         check_above_zero("inverse_propensities", inverse)
         self._set_inverse(inverse)
 

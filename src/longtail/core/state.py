@@ -39,7 +39,11 @@ class State:
         self.arrays[f"{name}.indptr"] = matrix.indptr
 
     def get_csr(
-        self, name: str, shape: tuple[int | None, int | None] = (None, None), types: Types = np.float32
+        self,
+        name: str,
+        shape: tuple[int | None, int | None] = (None, None),
+        *,
+        index_types: Types = np.int32,
     ) -> sparse.csr_matrix:
         """Return a matrix that `put_csr` added; its arrays are not copied.
 
@@ -52,8 +56,8 @@ class State:
             Name of the matrix.
         shape : tuple of int or None, default (None, None)
             Rows and columns that it must have; None for any number.
-        types : type or tuple of types, default np.float32
-            Types that its values may have.
+        index_types : type or tuple of types, default np.int32
+            Types that its column numbers may have; kernels take no other than the default.
 
         Returns
         -------
@@ -70,10 +74,10 @@ class State:
         if any(n is not None and n != m for n, m in zip(shape, found, strict=True)):
             wanted = ", ".join("any" if n is None else str(n) for n in shape)
             raise ModelError(f"the matrix {name} has shape {tuple(found)}, but must have ({wanted})")
-        indices = self.array(f"{name}.indices", np.int32, (None,))
+        indices = self.array(f"{name}.indices", index_types, (None,))
         indptr = self.array(f"{name}.indptr", (np.int32, np.int64), (found[0] + 1,))
         check_starts(f"{name}.indptr", indptr, indices.size)
-        data = self.array(f"{name}.data", types, (indices.size,))
+        data = self.array(f"{name}.data", np.float32, (indices.size,))
         matrix = sparse.csr_matrix((data, indices, indptr), shape=tuple(found), copy=False)
         # Only canonical matrices are written; without this SciPy would check it in a pass over the mapped file.
         matrix.has_canonical_format = True

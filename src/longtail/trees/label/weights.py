@@ -111,8 +111,8 @@ class TreeModel:
     def check(self, n_features: int, n_labels: int) -> None:
         """Raise ModelError unless the edges make a tree and all numbers are inside the arrays that they index."""
         n_nodes = self.n_nodes
-        if n_nodes < 1 or not self.child.size:
-            raise ModelError("the tree has no nodes")
+        if n_nodes < 1 or not (self.child >= 0).any():
+            raise ModelError("the tree has no labels")
         check_starts("child_start", self.child_start, self.child.size)
         check_within("child", self.child, -n_nodes, n_labels)
         below = np.flatnonzero(self.child < 0)
