@@ -9,8 +9,15 @@ from __future__ import annotations
 from os import PathLike
 
 
+_LONGEST = 1500  # characters of a message: a value that it quotes may come from a file, and be of any length
+
+
 class LongtailError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base of all errors raised on purpose; a very long message loses its middle."""
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return message if len(message) <= _LONGEST else f"{message[: _LONGEST - 400]} ... {message[-300:]}"
 
 
 class ParameterError(LongtailError, ValueError):

@@ -193,7 +193,7 @@ def change_manifest(model: Model, rng: np.random.Generator) -> str:
 
 def nest_manifest(model: Model, rng: np.random.Generator) -> str:
     """Nest a value of the manifest so deeply that a recursive reader runs out of stack."""
-    depth = int(rng.choice([50, 400, 900]))
+    depth = int(rng.choice([50, 200, 400]))
     value: Any = 1
     opener = rng.random() < 0.5
     for _ in range(depth):

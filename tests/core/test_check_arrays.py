@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from longtail.core.check_arrays import check_above_zero, check_array, check_columns, check_starts, check_within
+from longtail.core.check_arrays import (
+    check_above_zero,
+    check_array,
+    check_columns,
+    check_starts,
+    check_table,
+    check_within,
+)
 from longtail.core.state import State
 from longtail.errors import ModelError
 
@@ -69,3 +76,17 @@ def test_a_matrix_must_have_the_shape_and_the_columns_that_it_says():
     for shape in (None, [7], [7, -5], [7.0, 5], "75", [True, 5]):
         with pytest.raises(ModelError, match=r"W\.shape"):
             State({"W.shape": shape}, state.arrays).get_csr("W")
+
+
+def test_a_table_has_every_number_once():
+    check_table("a", np.array([[0, 2], [1, -1], [-1, -1]]), 3)
+    for wrong in ([[0, 0]], [[3, -1]], [[-2, 0]]):
+        with pytest.raises(ModelError, match="the array a contains"):
+            check_table("a", np.array(wrong), 3)
+
+
+def test_a_message_that_quotes_something_long_stays_short():
+    message = str(ModelError(f"a is {'x' * 10_000}, but must be short"))
+    assert len(message) < 1500
+    assert message.startswith("a is xxx")
+    assert message.endswith("x, but must be short")

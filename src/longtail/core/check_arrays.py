@@ -65,6 +65,13 @@ def check_within(name: str, array: Array, least: int, end: int) -> None:
         raise ModelError(f"the array {name} contains {wrong}, but its numbers must be from {least} to {end - 1}")
 
 
+def check_table(name: str, table: Array, end: int) -> None:
+    """Raise ModelError unless a table has numbers below `end`, each at most once, and -1 where there is none."""
+    check_within(name, table, -1, end)
+    if np.bincount(table[table >= 0]).max(initial=0) > 1:
+        raise ModelError(f"the array {name} contains a number twice")
+
+
 def check_starts(name: str, starts: Array, end: int) -> None:
     """Raise ModelError unless the numbers rise from 0 to `end`, as the row starts of a sparse matrix do."""
     if not starts.size or starts[0] != 0 or starts[-1] != end or (starts[1:] < starts[:-1]).any():

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import nn
 
-from longtail.core.check_arrays import check_within
+from longtail.core.check_arrays import check_table
 from longtail.core.inputs import PathLike, check_path
 from longtail.core.parameters import check_share, check_whole
 from longtail.core.run import Run
@@ -250,7 +250,7 @@ class AttentionXML(TextModel):
         for level in levels:
             state.array(f"{level}words", np.float32, (len(self.tokeniser_.words) + 1, None))
         for j, (n, below) in enumerate(pairwise(n_nodes)):
-            check_within(f"children.{j}", state.array(f"children.{j}", np.int64, (n, None)), -1, below)
+            check_table(f"children.{j}", state.array(f"children.{j}", np.int64, (n, None)), below)
         arrays = {name: array for name, array in state.arrays.items() if not name.startswith("children.")}
         weights = {name: from_array(array) for name, array in arrays.items()}
         check_same_shapes(lambda: self._empty_network(weights, state), arrays)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from longtail.core.check_arrays import check_within
+from longtail.core.check_arrays import check_table, check_within
 from longtail.core.inputs import PathLike, check_path
 from longtail.core.parameters import check_choice, check_whole
 from longtail.core.state import State
@@ -275,7 +275,7 @@ class XGRank(EncoderModel):
             state.array("text_vectors", np.float32, (n_labels, None))
         if "members" in state.arrays:
             n_clusters = state.array("heads/clusters.bias", np.float32, (None,)).size
-            check_within("members", state.array("members", np.int64, (n_clusters, None)), -1, n_labels)
+            check_table("members", state.array("members", np.int64, (n_clusters, None)), n_labels)
 
     def _empty_network(self, encoder: TextEncoder, heads: dict[str, torch.Tensor], state: State) -> TextNetwork:
         features = {name: from_array(state.arrays[name]) for name in _FEATURES if name in state.arrays}
