@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from longtail.core.check_arrays import check_within
 from longtail.core.compiled import njit
 from longtail.core.state import State
 
@@ -65,8 +66,20 @@ class ResidualBlocks:
         return State(arrays=dict(vars(self)))
 
     @classmethod
-    def from_state(cls, state: State) -> ResidualBlocks:
-        return cls(**state.arrays)
+    def from_state(cls, state: State, n_labels: int) -> ResidualBlocks:
+        """Undo `to_state`, or raise ModelError if the arrays do not fit together."""
+        inward = state.array("inward", np.float32, (None, None, None))
+        n_blocks, n_rows, n_units = inward.shape
+        blocks = cls(
+            state.array("rows", np.int32, (n_labels,)),
+            inward,
+            state.array("hidden_bias", np.float32, (n_blocks, n_units)),
+            state.array("outward", np.float32, (n_blocks, n_rows, n_units)),
+            state.array("bias", np.float32, (n_blocks, n_rows)),
+        )
+        # Without blocks nothing is looked up.
+        check_within("rows", blocks.rows, -1, n_rows if n_blocks else n_labels)
+        return blocks
 
 
 # Sums in any order: five times as fast, and prediction should cost little beside that of the base.

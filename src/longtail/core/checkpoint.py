@@ -53,6 +53,7 @@ class Checkpoint:
         self.folder = Path(folder)
         self.resume = resume
         self._opened = False
+        self._inner = False
         self._unlock: Callable[[], Any] = lambda: None
 
     def open(self, job: dict[str, Any]) -> None:
@@ -77,11 +78,8 @@ class Checkpoint:
                 raise OutputError(f"{self.folder} exists, but is not a folder of unfinished work; move it away")
             self.folder.mkdir(exist_ok=True)
             self._lock()
-            if self.resume and file.is_file() and file.read_bytes() != identity.encode():
-                raise OutputError(
-                    f"{self.folder} holds unfinished work with other data, parameters or versions; "
-                    "use the same ones, or start over without --resume"
-                )
+            if self.resume and file.is_file():
+                self._check_same_job(file, identity)
             if not self.resume:
                 if file.is_file():
                     logger.warning(
@@ -90,6 +88,21 @@ class Checkpoint:
                 _remove_parts(self.folder)
             self._write(file, identity.encode())
         self._opened = True
+
+    def _check_same_job(self, file: Path, identity: str) -> None:
+        """Raise OutputError if the unfinished work is that of another job; say so if there is none yet."""
+        found = file.read_bytes()
+        if found != identity.encode():
+            try:
+                json.loads(found)
+            except (ValueError, RecursionError) as error:
+                raise OutputError(f"{file} is damaged; start over without --resume") from error
+            raise OutputError(
+                f"{self.folder} holds unfinished work with other data, parameters or versions; "
+                "use the same ones, or start over without --resume"
+            )
+        if not self._inner and not any(self.folder.rglob("*.safetensors")):
+            logger.warning("%s holds no finished parts yet; starting from the beginning", self.folder)
 
     def _foreign_files(self) -> list[Path]:
         """Return the files that are not left over from a run that was killed right at its start."""
@@ -142,7 +155,7 @@ class Checkpoint:
                 arrays = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118 - no mapping
                 if (content.metadata() or {}).get(_DIGEST) == _digest(arrays):
                     return arrays
-        except SafetensorError:
+        except (SafetensorError, OSError, ValueError, TypeError, KeyError):  # the last: types that NumPy lacks
             pass
         logger.warning("%s is damaged; repeating this part of the work", file)
         return None
@@ -165,7 +178,9 @@ class Checkpoint:
 
     def part(self, name: str) -> Checkpoint:
         """Return a checkpoint inside this one, for a model that is trained as part of this job."""
-        return Checkpoint(self.folder / name, resume=self.resume)
+        inner = Checkpoint(self.folder / name, resume=self.resume)
+        inner._inner = True
+        return inner
 
     def holds_parts(self) -> bool:
         """Return whether this job has stored anything that a later run could continue from."""

@@ -36,7 +36,7 @@ from longtail.core.registry import unknown
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.vocabulary import Vocabulary
-from longtail.errors import DataError, NotFittedError, ParameterError
+from longtail.errors import DataError, ModelError, NotFittedError, ParameterError
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +107,8 @@ class Estimator(Parameterised, ABC):
     reading_: dict[str, Any] | None = None
     # Names and hierarchy of the labels, if there is a vocabulary.
     vocabulary_: Vocabulary | None = None
+    # Where the model was loaded from, "" for a model inside another, until `_check_learned` was called.
+    _unchecked: str | None = None
 
     def fit(
         self,
@@ -156,7 +158,7 @@ class Estimator(Parameterised, ABC):
             raise DataError(f"nothing to learn from: {n_points} points, {Y.shape[1]} labels")
         if Y.nnz == 0:
             raise DataError("nothing to learn from: no point has a label")
-        self.n_points_, self.n_labels_ = n_points, Y.shape[1]
+        self.n_points_, self.n_labels_, self._unchecked = n_points, Y.shape[1], None
         if self._kind_to_fit() == "features":
             self.n_features_in_ = X.shape[1]
         self.label_counts_ = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int64)
@@ -348,9 +350,16 @@ class Estimator(Parameterised, ABC):
         save_model(self, path, overwrite=overwrite)
 
     def check_fitted(self) -> None:
-        """Raise NotFittedError if the model is not fitted."""
+        """Raise NotFittedError if the model is not fitted, ModelError if its directory has numbers out of range."""
         if not hasattr(self, "n_labels_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(X, Y) first")
+        if self._unchecked is None:
+            return
+        try:
+            self._check_learned()
+        except ModelError as error:
+            raise ModelError(f"{self._unchecked}: {error}" if self._unchecked else str(error)) from error
+        self._unchecked = None
 
     def check_parameters(self) -> None:
         """Raise ParameterError for values that cannot be used; `fit` and `predict` call it before any work."""
@@ -405,4 +414,7 @@ class Estimator(Parameterised, ABC):
 
     @abstractmethod
     def _set_state(self, state: State) -> None:
-        """Undo `_get_state`; arrays may be mapped and read-only."""
+        """Undo `_get_state`; arrays may be mapped and read-only. Check types and shapes (`State.array`)."""
+
+    def _check_learned(self) -> None:
+        """Raise ModelError if a kernel would index outside an array; called once, before a loaded model is used."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from longtail.errors import DataError
+
 REPRESENTATIONS = ("pifa", "output", "joint")
 
 
@@ -26,8 +28,14 @@ def label_representation(X: sparse.csr_matrix, Y: sparse.csr_matrix, kind: str) 
     Returns
     -------
     (L, D), (L, L) or (L, D + L) csr_matrix of float32
-    """
 
+    Raises
+    ------
+    DataError
+        If X has no columns, and labels are to be compared by them.
+    """
+    if X.shape[1] == 0 and kind != "output":
+        raise DataError("X has no features, so labels cannot be compared by the features of their points")
     by_label = sparse.csr_matrix(Y.T, dtype=np.float32)
     parts = []
     if kind in ("pifa", "joint"):
