@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from os import PathLike
 
-
 _LONGEST = 1500  # characters of a message: a value that it quotes may come from a file, and be of any length
 
 
