@@ -169,7 +169,9 @@ def log_quotient(
 def best_of(candidates: NDArray[np.int32], scores: NDArray[Any], k: int) -> Predictions:
     """Return the k best candidates per point (-1 pads), ties by the lower label id."""
     best = empty_top(candidates.shape[0], k)
-    _best_of(candidates, np.ascontiguousarray(scores, dtype=np.float32), *best)
+    with np.errstate(over="ignore"):  # a score too large for float32 is infinite, and ranks first
+        narrow = np.ascontiguousarray(scores, dtype=np.float32)
+    _best_of(candidates, narrow, *best)
     return Predictions(*best)
 
 

@@ -51,7 +51,8 @@ class ResidualBlocks:
 
     def __call__(self, labels: NDArray[np.int32], log_odds: NDArray[np.float64]) -> Floats:
         """Return the new log-odds of candidates (n, m; -1 pads); those of padding do not change."""
-        result = np.array(log_odds, dtype=np.float32, order="C")
+        with np.errstate(over="ignore"):  # log-odds too large for float32 are infinite
+            result = np.array(log_odds, dtype=np.float32, order="C")
         places = np.where(labels >= 0, self.rows[labels], np.int32(-1))
         _pass_through(places, self.inward, self.hidden_bias, self.outward, self.bias, result)
         return result

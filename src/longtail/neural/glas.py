@@ -255,7 +255,8 @@ class GLaS(NetworkEstimator):
         placement = place_to_predict(self.device, self.precision)
         found = self._search.top(self._embedded(X, placement), k, device=placement.device, n_jobs=self.n_jobs)
         # From cosines to the scores that the loss was trained on.
-        scores = found.scores * np.float32(self.network_.log_scale.exp().item())
+        with np.errstate(over="ignore", invalid="ignore"):  # too large is infinite; `Predictions` refuses NaN
+            scores = found.scores * np.float32(self.network_.log_scale.exp().item())
         offset = self.network_.offset
         return Predictions(found.labels, scores if offset is None else scores + np.float32(offset.item()))
 
