@@ -42,9 +42,10 @@ def entry(name, number):
 
 # What crashed, hung or raised something else before arrays were checked.
 ONCE = {
-    "weights": ("dismec", entry("learned/weights.indices", 2**30)),
-    "a negative label": ("dismec", entry("learned/weights.indices", -1)),
-    "row starts": ("dismec", entry("learned/weights.indptr", 2**31 - 1)),
+    "weights": ("dismec", entry("learned/classifiers", 2**15)),
+    "a classifier": ("dismec", entry("learned/of_label", 2**30)),
+    "a negative classifier": ("dismec", entry("learned/of_label", -2)),
+    "row starts": ("dismec", entry("learned/ptr", 2**31 - 1)),
     "features of a node": ("bonsai", entry("learned/tree0/features", 2**30)),
     "a child": ("bonsai", entry("learned/tree0/child", 2**30)),
     "a child that is its parent": ("bonsai", entry("learned/tree0/child", -1)),
@@ -81,11 +82,11 @@ def test_numbers_are_checked_when_the_model_is_loaded_or_first_used(tmp_path):
     model = Model.of(saved(victim))
     change(model)
     model.write(tmp_path / "model")
-    with pytest.raises(ModelError, match=r"weights.indices contains 1073741824, but its numbers must be from 0 to 5"):
+    with pytest.raises(ModelError, match=r"classifiers contains 32768, but its numbers must be from 0 to 5"):
         longtail.load_model(tmp_path / "model")
     loaded = longtail.load_model(tmp_path / "model", verify=False)
     for use in (lambda: loaded.predict(TEST.X), lambda: loaded.save(tmp_path / "copy")):
-        with pytest.raises(ModelError, match=r"weights\.indices"):
+        with pytest.raises(ModelError, match=r"classifiers"):
             use()
 
 
@@ -128,4 +129,4 @@ def test_a_model_in_memory_outlives_its_file(tmp_path):
     found = loaded.predict(TEST.X)
     np.testing.assert_array_equal(found.labels, expected.labels)
     np.testing.assert_array_equal(found.scores, expected.scores)
-    assert not loaded.intercept_.flags.writeable
+    assert not loaded._weights.intercepts.flags.writeable

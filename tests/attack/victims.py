@@ -26,7 +26,7 @@ def _plain(name: str) -> Callable[[], Estimator]:
 
 
 _VARIANTS: dict[str, Callable[[], Estimator]] = {
-    "dismec, float16": lambda: longtail.DiSMEC(weight_dtype="float16"),
+    "dismec, float32": lambda: longtail.DiSMEC(weight_dtype="float32"),
     "dismec, logistic": lambda: longtail.DiSMEC(loss="logistic"),
     "bonsai, exact": lambda: longtail.Bonsai(n_children=3, max_leaf=2, n_trees=1, beam=None),
     "pfastrexml, means": lambda: longtail.PfastreXML(n_trees=2, tail="means"),

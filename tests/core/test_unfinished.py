@@ -123,7 +123,7 @@ def test_a_damaged_job_is_refused(tmp_path):
     work.open({"a": 1})
     work._unlock()
     (tmp_path / "work" / "job.json").write_bytes(b"\xff\x00")
-    with pytest.raises(OutputError, match="with other data, parameters or versions"):
+    with pytest.raises(OutputError, match=r"job\.json is damaged; start over without --resume"):
         Checkpoint(tmp_path / "work", resume=True).open({"a": 1})
 
 
