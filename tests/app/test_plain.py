@@ -28,6 +28,7 @@ def test_controls_are_escaped_and_the_rest_stays():
 
 
 def test_messages_tables_and_bars(capsys):
+    console.show_warnings()  # whatever a command before has set
     console.say(EVIL)
     console.fail(EVIL)
     shown = capsys.readouterr().err

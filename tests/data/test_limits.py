@@ -38,10 +38,10 @@ def test_implied_widths(tmp_path, line, monkeypatch):
 def test_long_lines(tmp_path, name, monkeypatch):
     monkeypatch.setenv("LONGTAIL_MAX_LINE_BYTES", str(1 << 20))
     (tmp_path / name).write_bytes(b" " * (1 << 22))
-    refused(tmp_path / name, "LONGTAIL_MAX_LINE_BYTES", lambda path: read_dataset(path, labels_field=None))
+    refused(tmp_path / name, "LONGTAIL_MAX_LINE_BYTES", lambda path: read_dataset(path, labels=None))
     (tmp_path / name).write_bytes(b"0 1:1\n" + b" " * (1 << 22))
     with pytest.raises(DataError):
-        read_dataset(tmp_path / name, labels_field=None)
+        read_dataset(tmp_path / name, labels=None)
 
 
 def test_long_lines_of_predictions(tmp_path, monkeypatch):

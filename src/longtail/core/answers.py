@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from longtail.core.label_lists import share_of_hits
+from longtail.core.parameters import check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.probabilities import as_probabilities, available_if, scores_are_probabilities
 from longtail.core.registry import unknown
@@ -84,17 +85,3 @@ class Answers:
         if label >= self.n_labels_:
             raise ParameterError(f"label is {label}, but the model has {self.n_labels_} labels")
         return int(label)
-
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the model to a directory; `longtail.load_model` reads it back.
-
-        Parameters
-        ----------
-        path : str or path-like
-            New or empty directory; it gets manifest.json and a safetensors file.
-        overwrite : bool, default False
-            Replace a model that is already there.
-        """
-        from longtail.core.model import save_model
-
-        save_model(self, path, overwrite=overwrite)

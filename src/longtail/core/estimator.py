@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -271,6 +272,20 @@ class Estimator(Answers, Parameterised, ABC):
         """
         self.check_fitted()
         raise ParameterError(f"{type(self).__name__} cannot explain its scores; models that read texts can (XGRank)")
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the model to a directory; `longtail.load_model` reads it back.
+
+        Parameters
+        ----------
+        path : str or path-like
+            New or empty directory; it gets manifest.json and a safetensors file.
+        overwrite : bool, default False
+            Replace a model that is already there.
+        """
+        from longtail.core.model import save_model
+
+        save_model(self, path, overwrite=overwrite)
 
     def check_fitted(self) -> None:
         """Raise NotFittedError if the model is not fitted, ModelError if its directory has numbers out of range."""
