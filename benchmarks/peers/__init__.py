@@ -61,7 +61,7 @@ def common_data(recipe: Recipe, data_root: Path | None) -> Iterator[tuple[Path, 
 
 
 def run(python: str, worker: str, folder: Path, *arguments: str) -> dict[str, float]:
-    """Return times, size and peak memory of one system; its ranking lies in the folder afterwards."""
+    """Return times and size of one system; its ranking lies in the folder afterwards."""
     command = [python, str(HERE / f"{worker}_worker.py"), str(folder), *arguments]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = os.environ | {"PYTHONWARNINGS": "ignore"}
@@ -69,13 +69,12 @@ def run(python: str, worker: str, folder: Path, *arguments: str) -> dict[str, fl
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=messages, text=True, env=environment)
         assert child.stdout is not None
         lines = child.stdout.read().strip().splitlines()
-        # wait4 gives the peak of this child alone; RUSAGE_CHILDREN would keep the largest of all children so far.
-        _, status, usage = os.wait4(child.pid, 0)
+        status = child.wait()
         if status:
             messages.seek(0)
             raise SystemExit(f"{worker} failed with status {status}: {messages.read()[-2000:]}")
     cpu = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before.ru_utime
-    return json.loads(lines[-1]) | {"peak_mb": usage.ru_maxrss / 1024, "cpu_s": cpu}
+    return json.loads(lines[-1]) | {"cpu_s": cpu}
 
 
 def scored(folder: Path, train: Any, test: Any) -> dict[str, float]:
@@ -109,12 +108,12 @@ def compare(
 
 def table(rows: dict[str, dict[str, Any]], baseline: str) -> str:
     """Return a Markdown table with ratios of training and prediction time to the baseline."""
-    header = ["system", *METRICS, "train s", "x", "predict s", "x", "p50 ms", "p99 ms", "model MB", "peak MB"]
+    header = ["system", *METRICS, "train s", "x", "predict s", "x", "p50 ms", "p99 ms", "model MB"]
     base, cells = rows.get(baseline), []
     for name, row in rows.items():
         cells.append([name, *decimals(row, METRICS)])
         for key in ("train_s", "predict_s"):
             cells[-1] += [f"{row[key]:.2f}", f"{row[key] / base[key]:.2f}" if base else "–"]
         cells[-1] += decimals(row, ("single_p50_ms", "single_p99_ms"))
-        cells[-1] += [*decimals(row, ("model_mb",), 1), *decimals(row, ("peak_mb",), 0)]
+        cells[-1] += decimals(row, ("model_mb",), 1)
     return markdown_table(header, cells)

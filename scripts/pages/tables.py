@@ -69,22 +69,6 @@ def _settings(lab: Lab) -> str:
     return markdown_table(["C", *means], rows, left=())
 
 
-@table("dismec-peers")
-def _dismec_peers(lab: Lab) -> str:
-    titles = {
-        "PECOS XR-Linear": "PECOS XR-Linear", "omikuji, 3 trees": "omikuji, 3 trees", "DiSMEC none": "DiSMEC",
-        "DiSMEC pw": "DiSMEC, PW, C = 0.4", "DiSMEC pw-cb": "DiSMEC, PW-cb, C = 1.15",
-    }  # fmt: skip
-    rows = lab.benchmarks["dismec-eurlex57k"]["rows"]
-    base = rows["PECOS XR-Linear"]["train_s"]
-    cells = [
-        [title, *decimals(rows[name], SIX), ", ".join(f"{s:.1f}" for s in rows[name]["train_s_of_rounds"]),
-         f"{rows[name]['train_s'] / base:.2f}"]
-        for name, title in titles.items()
-    ]  # fmt: skip
-    return markdown_table(["", *SIX, "train s (rounds)", "PECOS = 1"], cells)
-
-
 @table("dismec-yso-finna-en")
 def _dismec_yso(lab: Lab) -> str:
     titles = {"dismec": "DiSMEC", "dismec-pw": "DiSMEC, PW", "dismec-pw-cb": "DiSMEC, PW-cb"}
@@ -262,6 +246,8 @@ def _speed(lab: Lab) -> str:
 
 # --- label-trees.md ---------------------------------------------------------------------------------------------------
 
+for _dataset in ("eurlex57k", "debian-depends"):
+    TABLES[f"peers-{_dataset}"] = _stored(f"peers-{_dataset}")
 for _dataset in ("eurlex57k", "yso-finna-en"):
     TABLES[f"label-trees-{_dataset}"] = _stored(f"label-trees-{_dataset}")
 TABLES["label-trees-growth"] = _stored("growth-parabel")
