@@ -24,6 +24,7 @@ from benchmarks.common.data import add_data_root, features_of, recipe_named
 from benchmarks.linear.gpu_check import Checked, profile
 from benchmarks.linear.gpu_sets import SIZES, made_up
 from longtail import DiSMEC, PropensityModel
+from longtail.linear.gpu import train
 from longtail.metrics import evaluate
 
 WEIGHTINGS = (None, "pw", "pw-cb")
@@ -36,6 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", help="recipes' datasets, or of " + ", ".join(SIZES))
     parser.add_argument("--small", action="store_true", help="train and predict on a small set once, for a sanitizer")
+    parser.add_argument("--tune", action="store_true", help="compare widths of chains and starts instead")
     parser.add_argument("--no-cpu", action="store_true", help="leave the models of the CPU out")
     parser.add_argument("--gaps", type=float, nargs="+", default=GAPS)
     parser.add_argument("--weightings", nargs="+", default=["none", "pw", "pw-cb"])
@@ -49,7 +51,10 @@ def main() -> None:
         return
     warm_up()
     for name in options.sets:
-        measure_set(name, options)
+        if options.tune:
+            tune(name, options.data_root)
+        else:
+            measure_set(name, options)
 
 
 def measure_set(name: str, options: argparse.Namespace) -> None:
@@ -79,6 +84,22 @@ def measure_set(name: str, options: argparse.Namespace) -> None:
             command = f"python -m benchmarks.linear.gpu {name}"
             save(f"gpu-{name}", content, command, folder=options.out, machine_name=gpu_name())
     print(content["table"], flush=True)
+
+
+def tune(name: str, data_root: Path | None) -> None:
+    """Print the seconds of a set by the number of labels per chain, from zero and from a label without positives."""
+    X, Y, _, _ = data_of(name, data_root)
+    chosen = train._FROM_START
+    for from_start in (False, True):
+        train._FROM_START = 0.0 if from_start else np.inf
+        for width in (4, 8, 16, 32):
+            found = [profile(X, Y, DiSMEC(), width) for _ in range(2)][1]  # the first compiles
+            kernels = {kernel: found["milliseconds"].get(kernel) for kernel in ("steps", "look", "prune_fill")}
+            kernels["launches"] = found["launches"]["look"]
+            print(
+                name, "start" if from_start else "zero", width, found["seconds"], kernels, found["visits"], flush=True
+            )
+    train._FROM_START = chosen
 
 
 def variants(options: argparse.Namespace, gap: float) -> list[tuple[str, dict[str, Any], int]]:
@@ -154,8 +175,6 @@ def short(X: sparse.csr_matrix) -> sparse.csr_matrix:
 def small() -> None:
     """Train with every loss, start and mode on few points, without CuPy's memory pool, so that tools see each array."""
     import cupy
-
-    from longtail.linear.gpu import train
 
     cupy.cuda.set_allocator(None)
     X, Y, _, _ = made_up(SIZES["small-like"]._replace(n_points=300, n_labels=90, n_topics=5), 0)

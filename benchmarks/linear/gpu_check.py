@@ -18,7 +18,7 @@ from longtail.linear.gpu.train import Job, train_waves
 from longtail.objectives import resolve_weighting
 
 _WORK = 5e12  # products of values and labels in float64 that a check may take
-_BLOCK = 256  # labels at a time
+_BYTES = 4e9  # of float64 arrays at a time
 
 
 @dataclass
@@ -55,10 +55,11 @@ class Checked:
         X = on_gpu.csr_matrix((values, features, starts), shape=(points.n_points, points.n_features))
         X_T = X.T.tocsr()
         weights = points.rows[:-1, 3].copy().view(np.float32).astype(np.float64)[:, None]
-        for first in range(0, labels.size, _BLOCK):
+        block = 32 * int(np.clip(_BYTES / (64 * 32 * (points.n_points + points.n_features)), 1, 8))
+        for first in range(0, labels.size, block):
             self._blocks += 1
             if int(self._blocks * self.share) > int((self._blocks - 1) * self.share):
-                self._check(xp, X, X_T, points.bias, weights, wave, slice(first, min(first + _BLOCK, labels.size)))
+                self._check(xp, X, X_T, points.bias, weights, wave, slice(first, min(first + block, labels.size)))
 
     def _check(self, xp: Any, X: Any, X_T: Any, bias: float, weights: Any, wave: Any, columns: slice) -> None:
         groups = slice(columns.start // 32, -(-columns.stop // 32))
@@ -81,12 +82,12 @@ class Checked:
         self.labels += n
 
 
-def profile(X: sparse.csr_matrix, Y: sparse.csr_matrix, model: DiSMEC) -> dict[str, Any]:
+def profile(X: sparse.csr_matrix, Y: sparse.csr_matrix, model: DiSMEC, width: int | None = None) -> dict[str, Any]:
     """Train once more with events around every launch: milliseconds per kernel, waves, visits per second."""
     import cupy
 
     job, marks, visits = job_of(X, Y, model), defaultdict(list), [0]
-    (backend,) = backends(job)
+    (backend,) = backends(job, width)
     launch = backend._launch  # type: ignore[attr-defined]
 
     def timed(kernel: str, grid: Sequence[int], threads: int, arguments: tuple, shared: int = 0) -> None:
@@ -124,6 +125,6 @@ def job_of(X: sparse.csr_matrix, Y: sparse.csr_matrix, model: DiSMEC) -> Job:
     return Job(X, Y, model.solver_options(), own, None, model.random_state, model.reproducible)
 
 
-def backends(job: Job) -> list[Any]:
-    """Return the first GPU."""
-    return open_gpus(job.options.loss, chain_width(job.X.shape[0], job.X.nnz, job.order.size))[:1]
+def backends(job: Job, width: int | None = None) -> list[Any]:
+    """Return the first GPU; `width` is the number of labels per chain, by default that of DiSMEC."""
+    return open_gpus(job.options.loss, width or chain_width(job.X.shape[0], job.X.nnz, job.order.size))[:1]

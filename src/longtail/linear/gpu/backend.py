@@ -193,7 +193,7 @@ class LaunchedKernels:
         sizes = (np.uint32(D), np.uint32(wave.n_labels), points.ranks, np.float32(threshold), counts)
         self._launch("prune_count", grid, 256, (wave.W, *sizes))
         ends = xp.zeros(D + 1, np.uint64)
-        xp.cumsum(counts, out=ends[1:], dtype=np.uint64)
+        ends[1:] = xp.cumsum(counts, dtype=np.uint64)
         total = int(ends[-1])
         indices, values = xp.empty(max(total, 1), np.uint32), xp.empty(max(total, 1), np.float32)
         arguments = (

@@ -24,6 +24,7 @@ from longtail.linear.gpu.rounds import Rounds
 from longtail.linear.solver import SolverOptions
 
 _FROM_START = 2e10  # points x labels from which labels start at the solution without positives
+_MOST_GROUPS = 2**15  # in a wave; a grid of CTAs has at most 65,535 rows
 _USABLE = 0.9  # of the free memory; the rest is for what is computed on the way
 _SCRATCH = 32  # the 32nd part of the free memory is for weights that are computed again
 
@@ -253,7 +254,7 @@ class _Device:
                 f"points and {points.n_features:,} features, {free / 1e9:.1f} GB are free; free memory on the GPU, use "
                 "fewer features, or set device='cpu'"
             )
-        return max(1, min(fit, self.share))
+        return max(1, min(fit, self.share, _MOST_GROUPS))
 
     def _start(self, points: Points) -> Start:
         empty = (np.zeros(2, np.int64), np.zeros(0, np.uint32))
