@@ -24,6 +24,7 @@ from benchmarks.common.data import add_data_root, features_of, recipe_named
 from benchmarks.linear.gpu_check import Checked, profile
 from benchmarks.linear.gpu_sets import SIZES, made_up
 from longtail import DiSMEC, PropensityModel
+from longtail.core.fingerprint import fingerprint
 from longtail.linear.gpu import train
 from longtail.metrics import evaluate
 
@@ -120,11 +121,12 @@ def trained(key: str, model: DiSMEC, data: tuple[sparse.csr_matrix, ...], invers
         started = time.perf_counter()
         model.fit(X, Y)
         seconds.append(round(time.perf_counter() - started, 3))
-        weights.append((model.weights_.nnz, float(model.weights_.data.astype(np.float64).sum())))
+        weights.append(fingerprint(*model._weights.to_state().arrays.values()))
     started = time.perf_counter()
     ranked = model.predict(X_test, k=5)
     found: dict[str, Any] = {"train_s": seconds, "predict_s": round(time.perf_counter() - started, 3)}
-    found |= {"gap": float(model.gaps_.max()), "weights": model.weights_.nnz, "same_bits": len(set(weights)) == 1}
+    found |= {"gap": float(model.gaps_.max()), "weights": model._weights.values.size}
+    found["same_bits"] = len(set(weights)) == 1
     scores = evaluate(ranked, Y_test, inverse_propensities=inverse, ks=(1, 3, 5))
     found |= {metric: round(float(scores[metric]), 2) for metric in METRICS}
     return {f"{key}_{name}": value for name, value in found.items()}
@@ -157,9 +159,11 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def warm_up() -> None:
     """Compile what the measurements use, on the GPU and on the CPU."""
-    X, Y, _, _ = made_up(SIZES["small-like"], 0)
-    DiSMEC(device="cuda", tol=0.1).fit(X, Y).predict(X, k=5)
-    DiSMEC(device="cuda", tol=0.1).fit(short(X), Y)  # 32 labels per chain
+    size = SIZES["small-like"]
+    for data in (size, size._replace(mean_tokens=10), size._replace(mean_tokens=200)):  # 16, 32 and 8 labels per chain
+        X, Y, _, _ = made_up(data, 0)
+        DiSMEC(device="cuda", tol=0.1).fit(X, Y).predict(X, k=5)
+        DiSMEC(device="cuda", tol=0.1, reproducible=True).fit(X, Y)
     DiSMEC(tol=0.1, solver="full").fit(X, Y).predict(X, k=5)
 
 

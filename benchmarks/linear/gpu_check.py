@@ -122,9 +122,10 @@ def job_of(X: sparse.csr_matrix, Y: sparse.csr_matrix, model: DiSMEC) -> Job:
     """Return the job that `model.fit(X, Y)` would run."""
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
     own, _ = resolve_weighting(model.weighting).coefficients(counts, X.shape[0])
-    return Job(X, Y, model.solver_options(), own, None, model.random_state, model.reproducible)
+    how: dict[str, Any] = {"seed": model.random_state, "ordered": model.reproducible, "dtype": model.weight_dtype}
+    return Job(X, Y, model.solver_options(), own, None, **how)
 
 
 def backends(job: Job, width: int | None = None) -> list[Any]:
     """Return the first GPU; `width` is the number of labels per chain, by default that of DiSMEC."""
-    return open_gpus(job.options.loss, width or chain_width(job.X.shape[0], job.X.nnz, job.order.size))[:1]
+    return open_gpus(job.options.loss, width or chain_width(job.X.shape[0], job.X.nnz))[:1]

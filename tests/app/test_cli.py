@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -11,10 +12,10 @@ from sklearn.preprocessing import normalize
 
 import longtail
 from contract.planted import planted
-from longtail.app import options as shared_options
+from longtail.app import reading
 from longtail.app.cli import main
 from longtail.data import Dataset, read_dataset, read_predictions, write_dataset
-from longtail.data.labels import SEPARATOR
+from longtail.data.reading import Reading
 from longtail.errors import OutputError
 from longtail.metrics import evaluate
 from longtail.objectives import PropensityModel
@@ -228,8 +229,13 @@ def test_convert_and_info(cli, xc):
     assert "weighting = pw" in cli("info", xc / "m")[1]
 
 
-def test_commands_and_library_separate_labels_alike():
-    assert shared_options.SEPARATOR == SEPARATOR
+def test_help_names_the_defaults_of_reading():
+    for name, (_, _, about) in reading._OPTIONS.items():
+        default = getattr(Reading(), name)
+        said = re.search("default: (.*)[.]$", about)
+        if default is not None:
+            assert said is not None
+            assert said[1] == default
 
 
 def test_version_and_models_are_listed(cli):

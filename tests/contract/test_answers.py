@@ -70,6 +70,12 @@ def test_smaller_k_is_a_prefix_of_larger_k(name):
 
 
 @every
+def test_a_k_above_the_number_of_labels_gives_all_of_them(name):
+    model = shared(name)
+    assert_same(answers(model, k=N_LABELS + 7), answers(model, k=N_LABELS))
+
+
+@every
 def test_no_points_give_no_predictions(name):
     model = shared(name)
     assert answers(model, planted(0)).labels.shape == (0, 3)

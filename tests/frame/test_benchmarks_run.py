@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from benchmarks.linear import memory as linear_memory
 from benchmarks.linear import solver_choices
 from benchmarks.metrics import speed, unbiasedness
 from benchmarks.tail import million, modules, together
-from benchmarks.trees import growth
+from benchmarks.trees import growth, stages
 from longtail.data import make_longtail, write_dataset
 
 
@@ -187,6 +188,17 @@ def test_growth(run, monkeypatch, tmp_path):
     assert [row["labels"] for row in found["rows"]] == [60, 120]
     assert found["rows"][1]["model_mb"] > found["rows"][0]["model_mb"] > 0
     assert (tmp_path / "growth.png").is_file()
+
+
+def test_stages_of_label_trees(run, tiny, monkeypatch):
+    monkeypatch.setattr(stages, "features_of", lambda *_, **__: tiny)
+    monkeypatch.setattr(stages, "recipe_named", lambda title: SimpleNamespace(test=title))
+    found = run(stages, "label-tree-stages-made-up", "--dataset", "made-up", "--children", 4)
+    assert list(found["rows"]) == ["Parabel, 4 children", "Bonsai"]
+    for row in found["rows"].values():
+        assert set(row["seconds"]) == set(stages.STAGES)
+        assert all(wall > 0 and cpu >= 0 for wall, cpu in row["seconds"].values())
+        assert row["P@1"] > 20  # the tree was trained on all points
 
 
 def test_speed_of_metrics(run):

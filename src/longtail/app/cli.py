@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import longtail
-from longtail.app import bench, convert, demo, evaluate, explain, info, predict, train
+from longtail.app import bench, convert, demo, evaluate, explain, info, models, predict, train, warm_up
 from longtail.core.interrupts import plain_interrupts
 from longtail.errors import LongtailError
 
@@ -49,8 +49,10 @@ app.command(cls=_Command)(evaluate.evaluate)
 app.command(cls=_Command)(explain.explain)
 app.command(cls=_Command)(convert.convert)
 app.command(cls=_Command)(info.info)
+app.command(cls=_Command)(models.models)
 app.command(cls=_Command)(bench.bench)
 app.command(cls=_Command)(demo.demo)
+app.command("warm-up", cls=_Command)(warm_up.warm_up)
 
 
 def _show_version(wanted: bool) -> None:
@@ -67,6 +69,20 @@ def _list_models(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _be_quiet(wanted: bool) -> None:
+    if wanted:
+        from longtail.app import console
+
+        console.be_quiet()
+
+
+def _be_verbose(wanted: bool) -> None:
+    if wanted:
+        from longtail.app import console
+
+        console.be_verbose()
+
+
 @app.callback()
 def _options(
     version: Annotated[
@@ -74,6 +90,12 @@ def _options(
     ] = False,
     list_models: Annotated[
         bool, typer.Option("--list-models", callback=_list_models, is_eager=True, help="Print the names for --model.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", callback=_be_quiet, help="Only results, warnings and errors, no progress.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", callback=_be_verbose, help="Also what the library logs as information.")
     ] = False,
 ) -> None: ...
 

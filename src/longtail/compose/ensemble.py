@@ -114,6 +114,11 @@ class Ensemble(Splits, Wrapper):
                 self.models = tuple(models) if isinstance(self.models, tuple) else models
         return self
 
+    @property
+    def score_scale(self) -> str | None:  # type: ignore[override]
+        """The scale of scores: logarithms of mean probabilities, or means of ranks."""
+        return "log probability" if self.combine == "scores" else None
+
     def check_parameters(self) -> None:
         models = self.parts
         if not models:

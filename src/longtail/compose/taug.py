@@ -98,6 +98,12 @@ class Taug(Splits, Wrapper):
         check_choice("merge", self.merge, ("calibrated", "raw"))
         self.check_splits()
 
+    @property
+    def score_scale(self) -> str | None:  # type: ignore[override]
+        """The scale of scores: logarithms of probabilities if calibrated, else what the base gives."""
+        calibrated = bool(self.calibrations_) if hasattr(self, "calibrations_") else self.merge == "calibrated"
+        return "log probability" if calibrated else None
+
     def _prepare(self, X: Any, Y: sparse.csr_matrix, **more: Any) -> Prepared:
         if Y.shape[1] < 2:
             raise DataError("one label cannot be split into head and tail; Taug needs at least 2")

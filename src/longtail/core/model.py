@@ -12,6 +12,7 @@ import numpy as np
 from longtail.core import codec, store
 from longtail.core.estimator import Estimator
 from longtail.core.state import State
+from longtail.core.vocabulary import Vocabulary
 from longtail.errors import ModelError, first_line
 
 KIND = "model"
@@ -44,6 +45,8 @@ def save_model(model: Estimator, path: str | os.PathLike[str], *, overwrite: boo
         "params": encoded["params"],
         "label_names": model.label_names_,
         "fingerprint": model.fingerprint_,
+        "reading": model.reading_,
+        "vocabulary": None if model.vocabulary_ is None else model.vocabulary_.to_json(),
         "versions": library_versions(),
     }
     store.write(path, header, state, overwrite=overwrite)
@@ -75,6 +78,9 @@ def load_model(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
             raise ModelError(f"{manifest['class']} is not an estimator")
         restore(model, state, label_names=manifest["label_names"])
         model.fingerprint_ = manifest["fingerprint"]
+        model.reading_ = manifest.get("reading")  # older models have neither
+        if manifest.get("vocabulary") is not None:
+            model.vocabulary_ = Vocabulary.from_json(manifest["vocabulary"])
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, RuntimeError) as error:  # the last: torch, if weights do not fit

@@ -28,7 +28,9 @@ from longtail.errors import ModelError, OutputError
 
 MANIFEST = "manifest.json"
 # The format of each kind of directory; raised whenever older versions could not read what is written.
-FORMATS = {"model": 2, "dataset": 1}
+FORMATS = {"model": 2, "dataset": 2}
+# Older formats that can still be read: in format 1, datasets had neither ids nor weights.
+_STILL_READ: dict[str, tuple[int, ...]] = {"model": (), "dataset": (1,)}
 _AGAIN = {"model": "train the model", "dataset": "convert the data"}  # how a directory is made again
 _ABANDONED_SECONDS = 24 * 3600
 _DTYPES = {
@@ -242,7 +244,7 @@ def read_manifest(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         raise ModelError(f"{file} was altered, or was not written by longtail ({error})") from error
     if found != kind:
         raise ModelError(f"{path} is a {found} directory, not a {kind} directory")
-    if version != FORMATS[kind]:
+    if version != FORMATS[kind] and version not in _STILL_READ[kind]:
         raise ModelError(
             f"{path} has format {version}, but this version of longtail reads format {FORMATS[kind]}; "
             f"{_AGAIN[kind]} again"

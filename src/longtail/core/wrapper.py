@@ -9,9 +9,8 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar, Self
 
-from sklearn.base import clone
-
 from longtail.core import registry
+from longtail.core.base import clone
 from longtail.core.estimator import Estimator
 from longtail.core.explanation import Explanation
 from longtail.core.model import part_state, restored_part
@@ -102,6 +101,9 @@ class Wrapper(Estimator):
     def _kind_to_fit(self) -> str:
         follows_parts = isinstance(inspect.getattr_static(type(self), "input_kind"), KindOfParts)
         return kind_of(self.parts) if follows_parts else self.input_kind
+
+    def _unreadable(self, X: Any) -> None:
+        return None  # its parts decide, each for itself
 
     def _new_part(self) -> Estimator:
         return new_part(self.parts[0])

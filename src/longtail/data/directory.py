@@ -23,7 +23,10 @@ def write_directory(dataset: Dataset, path: PathLike, *, overwrite: bool = False
         if matrix is not None:
             state.put_csr(name, matrix)
             state.values["parts"].append(name)
-    for name in ("texts", "label_names", "label_texts"):
+    if dataset.weights is not None:
+        state.arrays["weights"] = dataset.weights
+        state.values["parts"].append("weights")
+    for name in ("texts", "label_names", "label_texts", "ids"):
         strings = getattr(dataset, name)
         if strings is not None:
             texts = Texts.of(strings).packed()
@@ -46,8 +49,10 @@ def read_directory(path: PathLike) -> Dataset:
 def _part(state: State, name: str) -> Any:
     if name in ("X", "Y"):
         return _checked(state.get_csr(name))
+    if name == "weights":
+        return state.arrays["weights"]
     texts = Texts(state.arrays[f"{name}.bytes"], state.arrays[f"{name}.offsets"])
-    return texts if name == "texts" else list(texts)
+    return texts if name in ("texts", "ids") else list(texts)
 
 
 def _checked(matrix: sparse.csr_matrix) -> sparse.csr_matrix:

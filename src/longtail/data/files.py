@@ -16,9 +16,11 @@ from typing import Any, BinaryIO
 import zstandard
 
 from longtail.core.inputs import PathLike
+from longtail.data.ahead import read_ahead
 from longtail.errors import DataError, LongtailError, OutputError
 
 COMPRESSIONS = (".gz", ".xz", ".zst")
+_LARGE = 1 << 18  # bytes of a compressed file from which a thread of its own pays
 _DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zstandard.ZstdError)
 
 
@@ -36,7 +38,12 @@ def reading(path: PathLike) -> Iterator[BinaryIO]:
     compression = suffixes(path)[1]
     try:
         with open(path, "rb") as raw:
-            yield _decompressed(raw, compression)
+            stream = _decompressed(raw, compression)
+            if not compression or os.fstat(raw.fileno()).st_size < _LARGE:
+                yield stream
+                return
+            with read_ahead(stream) as ahead:
+                yield ahead
     except LongtailError:
         raise
     except _DAMAGE as error:

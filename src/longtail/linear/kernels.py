@@ -55,7 +55,8 @@ def shuffled(points, state):
     for chunk in chunks:
         first = chunk * _CHUNK
         size = min(_CHUNK, n - first)
-        order[filled : filled + size] = points[first : first + size]
+        for j in range(size):  # a slice that is assigned takes Numba seconds to compile
+            order[filled + j] = points[first + j]
         shuffle(order[filled : filled + size], size, state)
         filled += size
     return order

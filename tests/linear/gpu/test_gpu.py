@@ -17,8 +17,10 @@ from longtail.errors import MissingExtraError, ParameterError, TrainingError
 from longtail.linear.gpu import devices, predict, rounds, train
 from longtail.linear.gpu.numba_backend import NumbaBackend
 from longtail.linear.gpu.points import Wave
+from longtail.linear.scorer import LinearScorer
+from longtail.linear.weights import Weights
 
-DATA = make_longtail(n_points=120, n_features=80, n_labels=40)
+DATA = make_longtail(n_points=120, n_features=80, n_labels=80)
 X, Y = DATA.train.X, DATA.train.Y
 LOSSES = ["squared-hinge", "hinge", "logistic"]
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs g++")
@@ -209,9 +211,10 @@ def test_drift_is_found_and_mended(gpus):
 def test_kernels_in_order_agree_with_plain_loops(built, gpus, loss, width):
     gpus.append(lambda loss, _: Emulated(built, loss, width))
     weights = np.linspace(0.5, 2, X.shape[0])
-    kernels = DiSMEC(device="cuda", loss=loss, reproducible=True).fit(X, Y, sample_weight=weights)
+    settings = {"device": "cuda", "loss": loss, "reproducible": True, "prune": 0, "weight_dtype": "float32"}
+    kernels = DiSMEC(**settings).fit(X, Y, sample_weight=weights)
     gpus[:] = [lambda loss, _: NumbaBackend(loss, width)]
-    plain = DiSMEC(device="cuda", loss=loss, reproducible=True).fit(X, Y, sample_weight=weights)
+    plain = DiSMEC(**settings).fit(X, Y, sample_weight=weights)
     np.testing.assert_allclose(kernels.weights_.toarray(), plain.weights_.toarray(), atol=1e-3)
     np.testing.assert_allclose(kernels.gaps_, plain.gaps_, atol=1e-4)
 
@@ -246,7 +249,7 @@ def test_prediction_of_many_points_is_that_of_the_cpu(built, gpus, monkeypatch, 
 
 @needs_compiler
 def test_ties_go_to_the_lower_label(built):
-    weights = sparse.csr_matrix(np.array([[1, 1, 0.5, 1]], np.float32))
-    scorer = predict.GpuScorer(Emulated(built, "squared-hinge", 8), weights, np.array([0, 0, 0.5, -np.inf], np.float32))
-    best = scorer.top(sparse.csr_matrix(np.array([[1], [-1]], np.float32)), 4)
+    w = np.array([1, 1, 0.5, 1], np.float32)
+    weights = Weights.of_labels(np.array([0, 4]), np.arange(4), w, np.array([0, 0, 0.5, -np.inf], np.float32))
+    best = predict.GpuScorer(Emulated(built, "squared-hinge", 8), LinearScorer(weights)).top(sparse.csr_matrix(np.array([[1], [-1]], np.float32)), 4)
     np.testing.assert_array_equal(best.labels, [[0, 1, 2, -1], [2, 0, 1, -1]])

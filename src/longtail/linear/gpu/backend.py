@@ -43,8 +43,8 @@ class Pruned:
     """Weights of a wave by feature, on the host."""
 
     indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]  # label ids, rising within a feature
-    values: NDArray[np.float32]
+    classifiers: NDArray[np.unsignedinteger]  # rising within a feature
+    values: NDArray[np.floating]
 
 
 class Backend(Protocol):
@@ -93,8 +93,12 @@ class Backend(Protocol):
     def weights_of_duals(self, points: Any, wave: Any, groups: Any, *, ordered: bool) -> tuple[Any, Any]:
         """Return weights and bias weights computed from the dual variables; `ordered`: the same bits every time."""
 
-    def prune(self, points: Any, wave: Any, columns: Any, ids: Any, threshold: float) -> Pruned:
-        """Return the weights of at least `threshold`; `columns`, `ids`: places in the wave and ids, by rising id."""
+    def prune(self, points: Any, wave: Any, columns: Any, ids: Any, threshold: float, dtype: str) -> Pruned:
+        """Return the weights of at least `threshold`.
+
+        `columns`, `ids`: places in the wave and numbers of classifiers, by rising number. `dtype`: type of the weights;
+        float32 is taken, too, where a weight exceeds the range of float16.
+        """
 
     def best(self, X: tuple[Any, Any, Any], weights: tuple[Any, Any, Any], intercepts: Any, k: int, span: int) -> Any:
         """Return the keys of the k best labels per row, (rows, k) uint64; `span`: labels scored at a time."""
@@ -186,7 +190,7 @@ class LaunchedKernels:
         self._launch("weights_of_duals", (n_parts, n_groups), threads, arguments)
         return weights, bias_weights
 
-    def prune(self, points: Any, wave: Any, columns: Any, ids: Any, threshold: float) -> Pruned:
+    def prune(self, points: Any, wave: Any, columns: Any, ids: Any, threshold: float, dtype: str) -> Pruned:
         xp, D = self.xp, points.n_features
         grid = (-(-D // 8), 1)
         counts = xp.empty(D, np.uint32)
@@ -197,12 +201,12 @@ class LaunchedKernels:
         total = int(ends[-1])
         indices, values = xp.empty(max(total, 1), np.uint32), xp.empty(max(total, 1), np.float32)
         arguments = (
-            wave.W, np.uint32(D), np.uint32(columns.size), points.ranks, columns, ids, np.float32(threshold), ends,
+            wave.W, np.uint32(D), np.uint32(columns.size), points.ranks, columns, ids.astype(np.uint32),
+            np.float32(threshold), ends,
             indices, values,
         )  # fmt: skip
         self._launch("prune_fill", grid, 256, arguments)
-        host = self.to_host
-        return Pruned(host(ends).astype(np.int64), host(indices[:total]).view(np.int32), host(values[:total]))
+        return pruned(self, ends, indices[:total], values[:total], ids, dtype)
 
     def best(self, X: tuple[Any, Any, Any], weights: tuple[Any, Any, Any], intercepts: Any, k: int, span: int) -> Any:
         xp = self.xp
@@ -224,6 +228,14 @@ class LaunchedKernels:
                 merged = (out, np.uint32(rows), np.uint32(n), np.uint32(first), np.uint32(k), keys[row : row + rows])
                 self._launch("merge_top", (-(-rows // 4), 1), 128, merged, 4 * k * 8)
         return keys
+
+
+def pruned(backend: Any, indptr: Any, classifiers: Any, values: Any, ids: Any, dtype: str) -> Pruned:
+    """Bring pruned weights to the host, in the types in which a model keeps them; `ids` has the type of the numbers."""
+    fits = not values.size or float(abs(values).max()) <= float(np.finfo(np.float16).max)
+    kept = values.astype(dtype if fits else np.float32)
+    host = backend.to_host
+    return Pruned(host(indptr).astype(np.int64), host(classifiers.astype(ids.dtype)), host(kept))
 
 
 def _data(points: Any) -> tuple:

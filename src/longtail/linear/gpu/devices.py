@@ -87,6 +87,10 @@ def _count_gpus() -> int:
     return n_gpus
 
 
-def chain_width(n_points: int, n_values: int, n_labels: int) -> int:
-    """Return how many labels take their steps together: few where rows are long and labels few, else 32."""
-    return 8 if n_labels <= 20_000 and n_values > 24 * n_points else 32
+def chain_width(n_points: int, n_values: int) -> int:
+    """Return how many labels take their steps together: the longer the rows, the fewer, so that lanes share a row.
+
+    Measured on an H200 (`python -m benchmarks.linear.gpu --tune`): 8 is best at 136 values per point, 16 at 77 and,
+    with 32, at 37, 32 at 12.
+    """
+    return 8 if n_values > 96 * n_points else 16 if n_values > 24 * n_points else 32

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.predictions import Predictions
@@ -15,6 +11,7 @@ from longtail.linear.gpu import devices
 from longtail.linear.gpu.backend import GpuError
 from longtail.linear.gpu.predict import MANY_POINTS, MOST_BEST, GpuScorer
 from longtail.linear.gpu.train import Job, Trained, train_waves
+from longtail.linear.scorer import LinearScorer
 
 
 def check_device(device: str, *, warm_start: bool) -> None:
@@ -40,7 +37,7 @@ def train_on_gpus(device: str, job: Job, run: Run, *, warm_start: bool) -> Train
     if warm_start:  # with "cuda", `check_device` has refused it
         devices.say_fallback("training", ParameterError("warm_start keeps dual variables there"))
         return None
-    width = devices.chain_width(job.X.shape[0], job.X.nnz, job.order.size)
+    width = devices.chain_width(job.X.shape[0], job.X.nnz)
     gpus = devices.gpus_for(device, job.options.loss, width, what="training")
     try:
         return train_waves(gpus, job, run) if gpus else None
@@ -51,19 +48,15 @@ def train_on_gpus(device: str, job: Job, run: Run, *, warm_start: bool) -> Train
         return None
 
 
-def top_on_gpu(
-    device: str, by_feature: sparse.csr_matrix, intercepts: NDArray[np.float32], X: Any, k: int
-) -> Predictions | None:
+def top_on_gpu(device: str, scorer: LinearScorer, X: sparse.csr_matrix, k: int) -> Predictions | None:
     """Return the k best labels per row of X, or None if the CPU is to rank them: few points, a large k, no GPU.
 
     Parameters
     ----------
     device : {"cuda", "auto"}
         With "auto", whatever is wrong with a GPU is said, and the CPU does the work.
-    by_feature : (D, L) csr_matrix of float32
-        Weights.
-    intercepts : (L,) array of float32
-        Intercepts.
+    scorer : LinearScorer
+        The model.
     X : (n, D) csr_matrix of float32
         Points.
     k : int
@@ -73,7 +66,7 @@ def top_on_gpu(
         return None
     gpus = devices.gpus_for(device, "squared-hinge", 32, what="prediction")  # kernels that know no loss
     try:
-        return GpuScorer(gpus[0], by_feature, intercepts).top(X, k) if gpus else None
+        return GpuScorer(gpus[0], scorer).top(X, k) if gpus else None
     except GpuError as error:
         if device != "auto":
             raise

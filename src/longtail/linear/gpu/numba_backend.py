@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from longtail.linear.gpu import numba_kernels as kernels
-from longtail.linear.gpu.backend import GROUP, Pruned, Start
+from longtail.linear.gpu.backend import GROUP, Pruned, Start, pruned
 from longtail.linear.solver import LOSSES
 
 
@@ -112,12 +112,12 @@ class NumbaBackend:
         kernels.weights_of_duals(*_data(points), wave.duals, groups, weights, bias_weights)
         return weights, bias_weights
 
-    def prune(self, points: Any, wave: Any, columns: Any, ids: Any, threshold: float) -> Pruned:
+    def prune(self, points: Any, wave: Any, columns: Any, ids: Any, threshold: float, dtype: str) -> Pruned:
         by_feature = wave.W.transpose(1, 0, 2).reshape(points.n_features, -1)[points.ranks][:, columns]
         features, places = np.nonzero((np.abs(by_feature) >= np.float32(threshold)) & (by_feature != 0))
         indptr = np.zeros(points.n_features + 1, np.int64)
         np.cumsum(np.bincount(features, minlength=points.n_features), out=indptr[1:])
-        return Pruned(indptr, ids[places].astype(np.int32), by_feature[features, places])
+        return pruned(self, indptr, ids[places], by_feature[features, places], ids, dtype)
 
     def best(self, X: tuple[Any, Any, Any], weights: tuple[Any, Any, Any], intercepts: Any, k: int, span: int) -> Any:
         keys = np.zeros((X[0].size - 1, k), np.uint64)

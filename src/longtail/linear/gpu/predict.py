@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core.predictions import Predictions, empty_top
+from longtail.core.predictions import Predictions
 from longtail.errors import first_line
 from longtail.linear.gpu.backend import GROUP, Backend, GpuError
+from longtail.linear.scorer import LinearScorer
 
 MANY_POINTS = 1024  # fewer are scored on the CPU
 MOST_BEST = 1024  # larger k, too
@@ -23,15 +24,12 @@ class GpuScorer:
     ----------
     backend : Backend
         Device.
-    by_feature : (D, L) csr_matrix of float32
-        Weights.
-    intercepts : (L,) array of float32
-        Intercepts; labels with -inf are never predicted.
+    scorer : LinearScorer
+        The model; it knows the labels of each classifier.
     """
 
-    def __init__(self, backend: Backend, by_feature: sparse.csr_matrix, intercepts: NDArray[np.float32]) -> None:
-        self.backend, self.n_features = backend, by_feature.shape[0]
-        self._by_feature, self._intercepts = by_feature, intercepts
+    def __init__(self, backend: Backend, scorer: LinearScorer) -> None:
+        self.backend, self._scorer, self._weights = backend, scorer, scorer.weights
 
     def top(self, X: sparse.csr_matrix, k: int) -> Predictions:
         """Return the k best labels per row of X; ties go to the lower label id."""
@@ -41,24 +39,27 @@ class GpuScorer:
             raise GpuError(f"{self.backend.name} failed ({first_line(error)}); set device='cpu'") from error
 
     def _top(self, X: sparse.csr_matrix, k: int) -> Predictions:
-        labels, scores = empty_top(X.shape[0], k)
+        kept, n_best = self._weights, min(k, max(self._weights.intercepts.size, 1))
+        best, scores = np.full((X.shape[0], n_best), -1, np.int32), np.zeros((X.shape[0], n_best), np.float32)
         with self.backend.active():
-            weights = _arrays(self.backend, self._by_feature)
-            intercepts = self.backend.xp.asarray(self._intercepts)
-            tile = int(0.5 * self.backend.free_bytes()) // (4 * GROUP * max(self.n_features, 1))
+            weights = _arrays(self.backend, kept.ptr, kept.classifiers, kept.values)
+            intercepts = self.backend.xp.asarray(kept.intercepts)
+            tile = int(0.5 * self.backend.free_bytes()) // (4 * GROUP * max(X.shape[1], 1))
             span = GROUP * max(1, min(tile, _MOST_LABELS // GROUP))
             for first in range(0, X.shape[0], _POINTS_AT_A_TIME):
                 rows = slice(first, first + _POINTS_AT_A_TIME)
-                arrays = _arrays(self.backend, X[rows])
-                keys = self.backend.to_host(self.backend.best(arrays, weights, intercepts, k, span))
+                some = X[rows]
+                arrays = _arrays(self.backend, some.indptr, some.indices, some.data)
+                keys = self.backend.to_host(self.backend.best(arrays, weights, intercepts, n_best, span))
                 found = keys > 0
-                labels[rows] = np.where(found, (~keys & np.uint64(2**32 - 1)).astype(np.int64), -1)
+                best[rows] = np.where(found, (~keys & np.uint64(2**32 - 1)).astype(np.int64), -1)
                 bits = (keys >> np.uint64(32)).astype(np.uint32)
                 as_float = np.where(bits >> np.uint32(31), bits ^ np.uint32(2**31), ~bits).view(np.float32)
-                scores[rows] = np.where(found, as_float, -np.inf)
-        return Predictions(labels, scores)
+                scores[rows] = as_float
+        return self._scorer.labels_of(best, scores, k)
 
 
-def _arrays(backend: Backend, matrix: sparse.csr_matrix) -> tuple:
-    asarray = backend.xp.asarray
-    return asarray(matrix.indptr.astype(np.uint64)), asarray(matrix.indices.astype(np.uint32)), asarray(matrix.data)
+def _arrays(backend: Backend, indptr: NDArray, indices: NDArray, values: NDArray) -> tuple:
+    """Return a matrix in CSR form on the device, in the types of the kernels."""
+    given = ((indptr, np.uint64), (indices, np.uint32), (values, np.float32))
+    return tuple(backend.xp.asarray(array).astype(kind) for array, kind in given)

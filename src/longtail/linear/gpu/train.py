@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core.predictions import PAD_SCORE
 from longtail.core.progress import reported
 from longtail.core.run import Run
 from longtail.errors import LongtailError, first_line
@@ -21,7 +20,9 @@ from longtail.linear.gpu.backend import GROUP, Backend, GpuError, Pruned, Start
 from longtail.linear.gpu.join import joined_by_feature
 from longtail.linear.gpu.points import Points, Wave
 from longtail.linear.gpu.rounds import Rounds
+from longtail.linear.rare import identical_labels
 from longtail.linear.solver import SolverOptions
+from longtail.linear.weights import Weights, id_type, numbered
 
 _FROM_START = 2e10  # points x labels from which labels start at the solution without positives
 _MOST_GROUPS = 2**15  # in a wave; a grid of CTAs has at most 65,535 rows
@@ -45,12 +46,12 @@ class TrainedWave:
         w = self.weights
         arrays: dict[str, NDArray[Any]] = {"labels": self.labels, "intercepts": self.intercepts, "gaps": self.gaps}
         arrays |= {"drift": self.drift, "passes": self.passes}
-        return arrays | {"indptr": w.indptr, "indices": w.indices, "values": w.values}
+        return arrays | {"indptr": w.indptr, "classifiers": w.classifiers, "values": w.values}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> TrainedWave:
         """Undo `to_arrays`."""
-        weights = Pruned(arrays["indptr"], arrays["indices"], arrays["values"])
+        weights = Pruned(arrays["indptr"], arrays["classifiers"], arrays["values"])
         return cls(
             arrays["labels"], weights, arrays["intercepts"], arrays["gaps"], arrays["drift"], arrays["passes"]
         )  # fmt: skip
@@ -60,8 +61,7 @@ class TrainedWave:
 class Trained:
     """All labels."""
 
-    weights: sparse.csr_matrix  # (features, labels)
-    intercepts: NDArray[np.float32]  # -inf for labels without points
+    weights: Weights
     gaps: NDArray[np.float64]
     drift: NDArray[np.float64]
     n_waves: int
@@ -87,6 +87,8 @@ class Job:
         Seed of the order in which points are visited.
     ordered : bool
         The same bits every time, whatever the memory and the number of devices.
+    dtype : {"float16", "float32"}
+        Type in which weights are kept; float32 is taken, too, where a weight exceeds the range of float16.
     inspect : callable, optional
         Called as `inspect(backend, points, wave, labels)` with each trained wave before it is pruned, for checks.
     """
@@ -98,15 +100,20 @@ class Job:
     point_weights: NDArray[np.float32] | None
     seed: int
     ordered: bool
+    dtype: str
     inspect: Callable[[Backend, Points, Wave, NDArray[np.intp]], None] | None = None
     by_label: sparse.csc_matrix = field(init=False)
-    order: NDArray[np.intp] = field(init=False)  # labels that have points, the most frequent first
+    same_as: NDArray[np.intp] = field(init=False)  # the first label with the same points, which is trained for it
+    number: NDArray[np.int32] = field(init=False)  # of the classifier of each label that is trained
+    order: NDArray[np.intp] = field(init=False)  # labels that are trained, the most frequent first
 
     def __post_init__(self) -> None:
         self.by_label = self.Y.tocsc()
         counts = np.diff(self.by_label.indptr)
-        order = np.argsort(-counts, kind="stable")
-        self.order = order[counts[order] > 0]
+        self.same_as = identical_labels(self.Y, self.own)
+        trained = np.flatnonzero((counts > 0) & (self.same_as == np.arange(counts.size)))
+        self.number = numbered(trained, counts.size)
+        self.order = trained[np.argsort(-counts[trained], kind="stable")]
         weights = np.ones(1, np.float32) if self.point_weights is None else self.point_weights
         limits.check_costs(self.options.C, self.options.C * self.own, counts > 0, "label", weights)
 
@@ -285,9 +292,8 @@ class _Device:
         wave.free_all_but_weights()
         columns = np.argsort(labels, kind="stable")
         threshold = min(job.options.prune, float(np.finfo(np.float32).max))
-        ids = labels[columns].astype(np.uint32)
-        device_columns = xp.asarray(columns.astype(np.uint32))
-        pruned = self.backend.prune(points, wave, device_columns, xp.asarray(ids), threshold)
+        ids = xp.asarray(job.number[labels[columns]].astype(id_type(job.order.size)))
+        pruned = self.backend.prune(points, wave, xp.asarray(columns.astype(np.uint32)), ids, threshold, job.dtype)
         intercepts = (bias_weights * np.float32(job.options.bias)).astype(np.float32)
         return TrainedWave(
             labels[columns], pruned, intercepts[columns], outcome.gaps[columns], outcome.drift[columns], outcome.passes
@@ -341,9 +347,11 @@ def _check_finite(gaps: NDArray[np.float64], biases: NDArray[np.float32], labels
 
 def _joined(job: Job, waves: list[TrainedWave]) -> Trained:
     n_labels = job.Y.shape[1]
-    intercepts = np.full(n_labels, PAD_SCORE, np.float32)
+    intercepts = np.zeros(n_labels, np.float32)
     gaps, drift = np.zeros(n_labels), np.zeros(n_labels)
     for wave in waves:
         intercepts[wave.labels], gaps[wave.labels], drift[wave.labels] = wave.intercepts, wave.gaps, wave.drift
-    weights = joined_by_feature([wave.weights for wave in waves], (job.X.shape[1], n_labels))
-    return Trained(weights, intercepts, gaps, drift, len(waves))
+    ptr, classifiers, values = joined_by_feature([wave.weights for wave in waves], job.X.shape[1])
+    trained, of_label = np.sort(job.order), job.number[job.same_as]
+    weights = Weights(ptr, classifiers, values, intercepts[trained], of_label)
+    return Trained(weights, gaps[job.same_as], drift[job.same_as], len(waves))

@@ -49,6 +49,9 @@ class Tokeniser(Protocol):
     pad: int
     length: int
 
+    @property
+    def n_special(self) -> int: ...
+
     def tokens(self, texts: Any, *, cache: PathLike | None = None) -> Tokens: ...
 
     def pieces(self, text: str) -> tuple[list[int], list[tuple[int, int] | None]]: ...
@@ -184,10 +187,11 @@ class TextModel(NetworkEstimator):
         tokens = self._reader().tokens(X, cache=self._cache())
         with torch_threads(self.n_jobs):
             network = self._predicting(placement.device)
-            return best_labels(
+            found = best_labels(
                 network, tokens, k, pad=self.tokeniser_.pad, batch_size=_PREDICTION_BATCH_FACTOR * self.batch_size,
                 placement=placement, among=self.label_counts_ > 0,
             )  # fmt: skip
+        return found.without(tokens.lengths <= self.tokeniser_.n_special)  # no token of the text itself is known
 
     def _reader(self) -> Tokeniser:
         """Return the tokeniser; it cuts texts to `length`, which may be changed after fit."""

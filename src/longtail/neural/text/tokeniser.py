@@ -71,6 +71,11 @@ class EncoderTokeniser:
         """One more than the largest token id."""
         return max(self.tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
+    @property
+    def n_special(self) -> int:
+        """Tokens that every text has, also an empty one."""
+        return len(self.before) + len(self.after)
+
     def tokens(self, texts: Sequence[str], *, cache: PathLike | None = None) -> Tokens:
         """Return the tokens of the texts; see `tokenised` for the cache."""
         return tokenised(texts, self._encode, cache=cache, tokeniser=self._description())
@@ -103,7 +108,7 @@ class EncoderTokeniser:
         return ids, [*[None] * len(self.before), *(span for _, span in kept), *[None] * len(self.after)]
 
     def _room(self) -> int:
-        return max(self.length - len(self.before) - len(self.after), 0)
+        return max(self.length - self.n_special, 0)
 
     def _encodings(self, texts: list[str]) -> list[Any]:
         cut = [_plain(text[: self.length * CHARACTERS_PER_TOKEN]) for text in texts]

@@ -31,6 +31,7 @@ class WordTokeniser:
     """
 
     pad = _PAD
+    n_special = 0  # tokens that every text has
 
     def __init__(self, words: list[str], *, length: int) -> None:
         self.words, self.length = words, length

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from longtail.core.inputs import PathLike, check_path
 from longtail.core.parameters import check_choice, check_whole
 from longtail.core.state import State
-from longtail.data.labels import read_label_table
+from longtail.data.vocabularies import read_vocabulary
 from longtail.errors import DataError, ParameterError
 from longtail.neural import losses
 from longtail.neural.losses import LabelWeights
@@ -177,7 +177,8 @@ class XGRank(EncoderModel):
                 f"label_text is the file {self.label_text}, but there are no label names to look up in it; "
                 "pass label_names to fit"
             )
-        text_of = read_label_table(self._label_file()).names
+        vocabulary = read_vocabulary(self._label_file())
+        text_of = {label: vocabulary.name(label) for label in vocabulary.concepts}
         if not any(name in text_of for name in names):
             raise DataError(
                 f"no text for any of the {len(names)} labels of the data, e.g. {names[0]!r}; "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
-from sklearn.preprocessing import normalize
 
 REPRESENTATIONS = ("pifa", "output", "joint")
 
@@ -28,6 +27,8 @@ def label_representation(X: sparse.csr_matrix, Y: sparse.csr_matrix, kind: str) 
     -------
     (L, D), (L, L) or (L, D + L) csr_matrix of float32
     """
+    from sklearn.preprocessing import normalize  # here: it takes long to load, and predicting needs none of it
+
     by_label = sparse.csr_matrix(Y.T, dtype=np.float32)
     parts = []
     if kind in ("pifa", "joint"):
@@ -38,6 +39,8 @@ def label_representation(X: sparse.csr_matrix, Y: sparse.csr_matrix, kind: str) 
 
 
 def _unit_rows(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+    from sklearn.preprocessing import normalize
+
     matrix = sparse.csr_matrix(matrix, dtype=np.float32)
     normalize(matrix, copy=False)
     return matrix
