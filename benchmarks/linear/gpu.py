@@ -21,7 +21,7 @@ from scipy import sparse
 
 from benchmarks.common import add_out, markdown_table, save
 from benchmarks.common.data import add_data_root, features_of, recipe_named
-from benchmarks.linear.gpu_check import Checked, profile
+from benchmarks.linear.gpu_check import checked_and_profiled, profile
 from benchmarks.linear.gpu_sets import SIZES, made_up
 from longtail import DiSMEC, PropensityModel
 from longtail.core.fingerprint import fingerprint
@@ -77,10 +77,10 @@ def measure_set(name: str, options: argparse.Namespace) -> None:
                 print(row, flush=True)
             content["rows"].append(row)
             if gap == options.gaps[0]:
-                row |= Checked.of(X, Y, DiSMEC(**settings)).as_row()
-                if weighting is None:
-                    content["profile"] = profile(X, Y, DiSMEC(**settings))
-                    print(content["profile"], flush=True)
+                checked, found = checked_and_profiled(X, Y, DiSMEC(**settings))
+                row |= checked.as_row()
+                content.setdefault("profile", found)
+                print(checked, found, flush=True)
             content["table"] = table(content["rows"])
             command = f"python -m benchmarks.linear.gpu {name}"
             save(f"gpu-{name}", content, command, folder=options.out, machine_name=gpu_name())

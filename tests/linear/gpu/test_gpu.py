@@ -251,5 +251,6 @@ def test_prediction_of_many_points_is_that_of_the_cpu(built, gpus, monkeypatch, 
 def test_ties_go_to_the_lower_label(built):
     w = np.array([1, 1, 0.5, 1], np.float32)
     weights = Weights.of_labels(np.array([0, 4]), np.arange(4), w, np.array([0, 0, 0.5, -np.inf], np.float32))
-    best = predict.GpuScorer(Emulated(built, "squared-hinge", 8), LinearScorer(weights)).top(sparse.csr_matrix(np.array([[1], [-1]], np.float32)), 4)
+    scorer = predict.GpuScorer(Emulated(built, "squared-hinge", 8), LinearScorer(weights))
+    best = scorer.top(sparse.csr_matrix(np.array([[1], [-1]], np.float32)), 4)
     np.testing.assert_array_equal(best.labels, [[0, 1, 2, -1], [2, 0, 1, -1]])
