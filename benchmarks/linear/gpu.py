@@ -76,15 +76,21 @@ def measure_set(name: str, options: argparse.Namespace) -> None:
                 row |= trained(key, DiSMEC(**settings, **more), (X, Y, X_test, Y_test), inverse, times)
                 print(row, flush=True)
             content["rows"].append(row)
+            keep(name, content, options.out)
             if gap == options.gaps[0]:
                 checked, found = checked_and_profiled(X, Y, DiSMEC(**settings))
                 row |= checked.as_row()
                 content.setdefault("profile", found)
                 print(checked, found, flush=True)
-            content["table"] = table(content["rows"])
-            command = f"python -m benchmarks.linear.gpu {name}"
-            save(f"gpu-{name}", content, command, folder=options.out, machine_name=gpu_name())
+                keep(name, content, options.out)
     print(content["table"], flush=True)
+
+
+def keep(name: str, content: dict[str, Any], folder: Path) -> None:
+    """Write what is measured so far."""
+    content["table"] = table(content["rows"])
+    command = f"python -m benchmarks.linear.gpu {name}"
+    save(f"gpu-{name}", content, command, folder=folder, machine_name=gpu_name())
 
 
 def tune(name: str, data_root: Path | None) -> None:
@@ -126,7 +132,8 @@ def trained(key: str, model: DiSMEC, data: tuple[sparse.csr_matrix, ...], invers
     ranked = model.predict(X_test, k=5)
     found: dict[str, Any] = {"train_s": seconds, "predict_s": round(time.perf_counter() - started, 3)}
     found |= {"gap": float(model.gaps_.max()), "weights": model._weights.values.size}
-    found["same_bits"] = len(set(weights)) == 1
+    if times > 1:
+        found["same_bits"] = len(set(weights)) == 1
     scores = evaluate(ranked, Y_test, inverse_propensities=inverse, ks=(1, 3, 5))
     found |= {metric: round(float(scores[metric]), 2) for metric in METRICS}
     return {f"{key}_{name}": value for name, value in found.items()}

@@ -17,7 +17,7 @@ from longtail.linear.gpu.devices import chain_width, open_gpus
 from longtail.linear.gpu.train import Job, train_waves
 from longtail.objectives import resolve_weighting
 
-_WORK = 2e12  # products of values and labels in float64 that a check may take
+_WORK = 1e12  # products of values and labels in float64 that a check may take
 _BYTES = 4e9  # of float64 arrays at a time
 
 

@@ -628,6 +628,7 @@ extern "C" __global__ void __launch_bounds__(128) merge_top(
       for (u32 t = lane; t < k; t += 32) place += best[t] > candidate;
 #pragma unroll
       for (int o = 16; o; o >>= 1) place += __shfl_xor_sync(ALL, place, o);
+      __syncwarp();  // all have read `best`
       for (u32 end = k - 1; end > place; end = end > 32 ? end - 32 : 0) {  // shift [place, end) by one, from the back
         const bool moves = end >= lane + 1 && end - lane - 1 >= place;
         const u64 v = moves ? best[end - lane - 1] : 0;
