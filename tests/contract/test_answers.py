@@ -10,6 +10,7 @@ import pytest
 import longtail
 from contract.models import (
     BLIND,
+    EXACT_ALONE,
     TEST,
     TRAIN,
     answers,
@@ -60,7 +61,12 @@ def test_a_batch_and_single_points_agree(name):
     together = answers(model)
     singly = Predictions.concatenate([model.predict(inputs[i : i + 1], k=3) for i in range(30)])
     np.testing.assert_array_equal(together.labels, singly.labels)
-    np.testing.assert_allclose(together.scores, singly.scores, rtol=1e-5, atol=1e-6)
+    if name in EXACT_ALONE:
+        np.testing.assert_array_equal(together.scores, singly.scores)
+    else:
+        largest = np.abs(np.where(together.labels < 0, 0, together.scores)).max(axis=1, keepdims=True)
+        near = np.abs(together.scores - singly.scores) <= 1e-5 * largest
+        assert (near | (together.labels < 0)).all()
 
 
 @every

@@ -6,17 +6,19 @@ import json
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from longtail.core.plain import plain, plain_json
+
 if TYPE_CHECKING:  # it imports NumPy, which `--help` must not
     from longtail.core.progress import Progress
 
-messages = Console(stderr=True, highlight=False)
+messages = Console(stderr=True, highlight=False, emoji=False)
 
 
 _quiet = False
@@ -25,7 +27,7 @@ _quiet = False
 def say(text: str) -> None:
     """Print a message to stderr; after --quiet only warnings."""
     if not _quiet or text.startswith("warning:"):
-        messages.print(text, markup=False, soft_wrap=True)
+        _print(text)
 
 
 def be_quiet() -> None:
@@ -45,21 +47,39 @@ def be_verbose() -> None:
 
 def fail(text: str) -> None:
     """Print an error message; the caller exits with 2."""
-    messages.print(f"error: {text}", markup=False, soft_wrap=True, style="red")
+    _print(f"error: {text}", style="red")
+
+
+def _print(text: str, style: str | None = None) -> None:
+    with suppress(OSError):  # a terminal that is gone, or a full disk behind 2>: no reason to stop
+        messages.print(plain(text), markup=False, soft_wrap=True, style=style)
+
+
+def traceback(error: BaseException) -> None:
+    """Print the traceback of an error to stderr."""
+    from traceback import format_exception
+
+    for line in "".join(format_exception(error)).splitlines():
+        _print(line)
+
+
+def print_text(text: str) -> None:
+    """Print a text to stdout."""
+    sys.stdout.write(f"{text}\n")
 
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object to stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+    sys.stdout.write(plain_json(json.dumps(value, ensure_ascii=False, indent=1)) + "\n")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table to stdout: the first column aligned left, the others right."""
     table = Table(header_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=i > 0)
+        table.add_column(plain(column), justify="left" if i == 0 else "right", no_wrap=i > 0)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(plain, row))
     _print_titled(title, table)
 
 
@@ -69,14 +89,14 @@ def print_fields(title: str, fields: Mapping[str, Any]) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in fields.items():
-        table.add_row(name, readable(value))
+        table.add_row(plain(name), plain(readable(value), longest=100_000))
     _print_titled(title, table)
 
 
 def _print_titled(title: str, table: Table) -> None:
     # Without a terminal the width is unknown, and a table cut at 80 columns would lose numbers.
-    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
-    console.print(title, style="bold", soft_wrap=True)
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False, emoji=False)
+    console.print(plain(title), style="bold", soft_wrap=True)
     console.print(table)
 
 
@@ -107,7 +127,7 @@ def status(text: str) -> Iterator[None]:
     if _quiet or not messages.is_terminal:
         yield
         return
-    with messages.status(escape(text)):
+    with messages.status(escape(plain(text))):
         yield
 
 

@@ -39,7 +39,7 @@ def demo(
     Most occurrences of rare labels are missing, as in real data.
     The complete labels are known, and one column compares with them.
     """
-    from longtail.app.console import print_table, say
+    from longtail.app.console import print_table, print_text, say
     from longtail.core.parameters import check_whole
 
     check_whole("seed", seed, 0)
@@ -54,7 +54,7 @@ def demo(
         ["model", *columns],
         [[name, *(f"{row[column]:.1f}" for column in columns)] for name, row in rows.items()],
     )
-    typer.echo(verdict(rows["dismec"], rows["dismec, pw"], rows["dismec, pw-cb"]))
+    print_text(verdict(rows["dismec"], rows["dismec, pw"], rows["dismec, pw-cb"]))
 
 
 @dataclass(frozen=True)

@@ -50,10 +50,7 @@ def predict(
     from longtail.core.inputs import check_k
     from longtail.core.parameters import check_choice
 
-    if text is not None and (data is not None or out is not None):
-        raise typer.BadParameter("give either --text TEXT, whose labels are printed, or DATA and --out FILE")
-    if text is None and (data is None or out is None):
-        raise typer.BadParameter("give DATA and --out FILE, or --text TEXT")
+    _check_given(text, data, out)
     if data is not None and out is not None and str(out) != "-":
         from longtail.data.predictions_writer import check_predictions_path
 
@@ -85,6 +82,13 @@ def predict(
         ids=ids, columns=columns, separator=reading.get("separator", SEPARATOR), overwrite=overwrite,
     )  # fmt: skip
     say(f"wrote {len(predictions):,} x {k} predictions to {'stdout' if str(out) == '-' else out}")
+
+
+def _check_given(text: str | None, data: Path | None, out: Path | None) -> None:
+    if text is not None and (data is not None or out is not None):
+        raise typer.BadParameter("give either --text TEXT, whose labels are printed, or DATA and --out FILE")
+    if text is None and (data is None or out is None):
+        raise typer.BadParameter("give DATA and --out FILE, or --text TEXT")
 
 
 def _holds_numbers_only(out: Path) -> bool:

@@ -181,7 +181,6 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
     from longtail.core.progress import Silent
     from longtail.core.run import Run
     from longtail.core.store import size_in_bytes
-    from longtail.errors import DataError, ModelError, ParameterError
     from longtail.features.pipeline import model_behind
 
     first = not helps_another_process()
@@ -197,19 +196,7 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
         if first:
             estimator.save(out, overwrite=overwrite)
     except BaseException as error:
-        # With wrong data or parameters nothing is worth keeping. Whatever else ends a training (Ctrl-C, a full disk,
-        # too little memory, a loss that is not finite) must not cost the finished parts, just as a kill does not.
-        interrupted = "interrupted; " * isinstance(error, KeyboardInterrupt)
-        wrong = isinstance(error, (DataError, ModelError, ParameterError))
-        if not resume and (wrong or not checkpoint.holds_parts()):
-            checkpoint.clear()
-            if interrupted:
-                say(f"{interrupted}no part was finished, and nothing was kept")
-        elif checkpoint.holds_parts():
-            say(
-                f"{interrupted}finished parts are kept in {partial}: the same command with --resume continues from "
-                "there; to discard them, delete that folder"
-            )
+        _keep_or_clear(checkpoint, error, resume=resume)
         raise
     checkpoint.clear()
     if not first:
@@ -220,3 +207,25 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
         f"trained {name} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "
         f"in {seconds:.1f} s; wrote {out} ({size_in_bytes(out) / 1e6:.1f} MB)"
     )
+
+
+def _keep_or_clear(checkpoint: Any, error: BaseException, *, resume: bool) -> None:
+    """Decide what an error leaves of an unfinished training, and say where it is.
+
+    With wrong data or parameters nothing is worth keeping. Whatever else ends a training (Ctrl-C, SIGTERM, a full disk,
+    too little memory, a loss that is not finite) must not cost the finished parts, just as a kill does not.
+    """
+    from longtail.app.console import say
+    from longtail.errors import DataError, ModelError, ParameterError
+
+    stopped = isinstance(error, KeyboardInterrupt)  # by Ctrl-C, SIGTERM or SIGHUP
+    wrong = isinstance(error, (DataError, ModelError, ParameterError))
+    if not resume and (wrong or not checkpoint.holds_parts()):
+        checkpoint.clear()
+        if stopped:
+            say("interrupted; no part was finished, and nothing was kept")
+    elif checkpoint.holds_parts():
+        say(
+            f"{'interrupted; ' * stopped}finished parts are kept in {checkpoint.folder}: "
+            "the same command with --resume continues from there; to discard them, delete that folder"
+        )

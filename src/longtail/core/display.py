@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
+from longtail.core.plain import plain
 from longtail.core.progress import Progress
 
 _LINE_SECONDS = 30.0
@@ -34,19 +35,19 @@ class Bars:
 
     def __init__(self, console: Console) -> None:
         self._bars = RichProgress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left:"),
-            TimeRemainingColumn(), TextColumn("{task.fields[note]}"), console=console, transient=True,
+            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TextColumn("left:"),
+            TimeRemainingColumn(), TextColumn("{task.fields[note]}", markup=False), console=console, transient=True,
         )  # fmt: skip
 
     def start(self, task: str, total: int) -> None:
-        self._bars.add_task(task, total=total, note="")
+        self._bars.add_task(plain(task), total=total, note="")
         self._bars.start()
 
     def advance(self, amount: int = 1) -> None:
         self._bars.advance(self._bars.task_ids[-1], amount)
 
     def note(self, text: str) -> None:
-        self._bars.update(self._bars.task_ids[-1], note=text)
+        self._bars.update(self._bars.task_ids[-1], note=plain(text))
 
     def finish(self) -> None:
         self._bars.stop()
@@ -75,7 +76,7 @@ class Lines:
             left = seconds / max(self._done - self._shown_done, 1) * (self._total - self._done)
             line += f", about {_duration(left)} left"
         line += f"; {self._note}" if self._note else ""
-        self._console.print(line, markup=False, soft_wrap=True)
+        self._console.print(plain(line), markup=False, emoji=False, soft_wrap=True)
         self._shown_at, self._shown_done = time.monotonic(), self._done
 
     def note(self, text: str) -> None:

@@ -7,13 +7,14 @@ import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.answers import Answers
 from longtail.core.base import Parameterised
 from longtail.core.explanation import Explanation
 from longtail.core.fallback import FALLBACKS, with_popular
@@ -28,15 +29,13 @@ from longtail.core.inputs import (
 )
 from longtail.core.interrupts import plain_interrupts
 from longtail.core.job import job_of
-from longtail.core.label_lists import labels_and_names, share_of_hits
-from longtail.core.parameters import check_choice, check_whole
+from longtail.core.label_lists import labels_and_names
+from longtail.core.parameters import check_choice
 from longtail.core.predictions import Predictions
-from longtail.core.probabilities import as_probabilities, available_if, scores_are_probabilities
-from longtail.core.registry import unknown
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.vocabulary import Vocabulary
-from longtail.errors import DataError, NotFittedError, ParameterError
+from longtail.errors import DataError, ModelError, NotFittedError, ParameterError
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +60,7 @@ class Prepared:
         return {}
 
 
-class Estimator(Parameterised, ABC):
+class Estimator(Answers, Parameterised, ABC):
     """Base of every model.
 
     A subclass declares its parameters as fields of a keyword-only dataclass (`@dataclass(kw_only=True, eq=False,
@@ -107,6 +106,8 @@ class Estimator(Parameterised, ABC):
     reading_: dict[str, Any] | None = None
     # Names and hierarchy of the labels, if there is a vocabulary.
     vocabulary_: Vocabulary | None = None
+    # Where the model was loaded from, "" for a model inside another, until `_check_learned` was called.
+    _unchecked: str | None = None
 
     def fit(
         self,
@@ -156,7 +157,7 @@ class Estimator(Parameterised, ABC):
             raise DataError(f"nothing to learn from: {n_points} points, {Y.shape[1]} labels")
         if Y.nnz == 0:
             raise DataError("nothing to learn from: no point has a label")
-        self.n_points_, self.n_labels_ = n_points, Y.shape[1]
+        self.n_points_, self.n_labels_, self._unchecked = n_points, Y.shape[1], None
         if self._kind_to_fit() == "features":
             self.n_features_in_ = X.shape[1]
         self.label_counts_ = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int64)
@@ -217,47 +218,6 @@ class Estimator(Parameterised, ABC):
         found = with_popular(found, self) if fallback == "popular" else found
         return found.labelled(self.n_labels_, self.label_names_)
 
-    def score(self, X: Any, Y: Any) -> float:
-        """Return P@1: the share of points whose best label is among the observed ones.
-
-        Other metrics are in `longtail.metrics`, as functions and as scorers for scikit-learn.
-
-        Parameters
-        ----------
-        X : sparse matrix, array, DataFrame, or sequence of str
-            Points.
-        Y : sparse matrix, array, DataFrame, or list of lists
-            Their labels, as `fit` takes them; names are matched with those of the model.
-
-        Returns
-        -------
-        float
-            Between 0 and 1; a point without a prediction counts as a miss.
-        """
-        return share_of_hits(self.predict(X, k=1).labels[:, 0], Y, self.label_names_)
-
-    @available_if(scores_are_probabilities)
-    def predict_probabilities(self, X: Any, *, k: int = 5) -> Predictions:
-        """Return the k best labels per point with their probabilities as scores.
-
-        Only models whose scores are probabilities, or logarithms of them, have this method: `Popularity`, `DiSMEC` with
-        the logistic loss, and calibrated models (`PropensityRerank` with exponent 0, `Ensemble` of scores, `Taug` with
-        `merge="calibrated"`). scikit-learn's `predict_proba` would return an array of points x labels.
-
-        Parameters
-        ----------
-        X : sparse matrix, array, DataFrame, or sequence of str
-            Points of the kind that the model was trained on.
-        k : int, default 5
-            Labels per point.
-
-        Returns
-        -------
-        Predictions
-        """
-        found = self.predict(X, k=k)
-        return found if self.score_scale == "probability" else replace(found, scores=as_probabilities(found))
-
     def adjusted(self, **options: Any) -> Self:
         """Return a copy that predicts with other values of `adjustable` parameters.
 
@@ -313,26 +273,6 @@ class Estimator(Parameterised, ABC):
         self.check_fitted()
         raise ParameterError(f"{type(self).__name__} cannot explain its scores; models that read texts can (XGRank)")
 
-    def shown_name(self, label: int) -> str:
-        """Return what people are shown for a label id: its name in the vocabulary or in the data, or the id."""
-        if self.label_names_ is None:
-            return str(label)
-        name = self.label_names_[label]
-        return name if self.vocabulary_ is None else self.vocabulary_.name(name)
-
-    def label_id(self, label: int | str) -> int:
-        """Return the id of a label, given its id or its name."""
-        if isinstance(label, str):
-            if self.label_names_ is None:
-                raise ParameterError(f"the model has no label names; give the id of {label!r}")
-            if label not in self.label_names_:
-                raise ParameterError(unknown("label", label, self.label_names_))
-            return self.label_names_.index(label)
-        check_whole("label", label, 0)
-        if label >= self.n_labels_:
-            raise ParameterError(f"label is {label}, but the model has {self.n_labels_} labels")
-        return int(label)
-
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model to a directory; `longtail.load_model` reads it back.
 
@@ -348,9 +288,16 @@ class Estimator(Parameterised, ABC):
         save_model(self, path, overwrite=overwrite)
 
     def check_fitted(self) -> None:
-        """Raise NotFittedError if the model is not fitted."""
+        """Raise NotFittedError if the model is not fitted, ModelError if its directory has numbers out of range."""
         if not hasattr(self, "n_labels_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(X, Y) first")
+        if self._unchecked is None:
+            return
+        try:
+            self._check_learned()
+        except ModelError as error:
+            raise ModelError(f"{self._unchecked}: {error}" if self._unchecked else str(error)) from error
+        self._unchecked = None
 
     def check_parameters(self) -> None:
         """Raise ParameterError for values that cannot be used; `fit` and `predict` call it before any work."""
@@ -405,4 +352,7 @@ class Estimator(Parameterised, ABC):
 
     @abstractmethod
     def _set_state(self, state: State) -> None:
-        """Undo `_get_state`; arrays may be mapped and read-only."""
+        """Undo `_get_state`; arrays may be mapped and read-only. Check types and shapes (`State.array`)."""
+
+    def _check_learned(self) -> None:
+        """Raise ModelError if a kernel would index outside an array; called once, before a loaded model is used."""

@@ -40,4 +40,4 @@ class Popularity(Estimator):
         return State(arrays={"scores": self.scores_})
 
     def _set_state(self, state: State) -> None:
-        self.scores_ = state.arrays["scores"]
+        self.scores_ = state.array("scores", np.float32, (self.n_labels_,))

@@ -120,7 +120,7 @@ class Vocabulary:
 
     @classmethod
     def from_json(cls, value: Any) -> Vocabulary:
-        """Undo `to_json`."""
+        """Return the vocabulary that `to_json` wrote."""
         try:
             concepts = {label: Concept(**entry) for label, entry in value["concepts"].items()}
             return cls(concepts, language=value["language"])

@@ -99,7 +99,7 @@ class Dataset:
 
     @property
     def has_relevances(self) -> bool:
-        """Whether a label has a relevance below 1."""
+        """Return whether a label has a relevance below 1."""
         return bool((self.Y.data != 1).any())
 
     def binary(self) -> Dataset:

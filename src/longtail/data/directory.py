@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 from longtail.core import store
@@ -11,7 +12,7 @@ from longtail.core.inputs import PathLike
 from longtail.core.state import State
 from longtail.data.dataset import Dataset
 from longtail.data.texts import Texts
-from longtail.errors import ModelError
+from longtail.errors import ModelError, first_line
 
 KIND = "dataset"
 
@@ -42,13 +43,13 @@ def read_directory(path: PathLike) -> Dataset:
     try:
         parts = {name: _part(state, name) for name in state.values["parts"]}
         return Dataset(**parts, label_parents=state.values["label_parents"])
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ModelError(f"{path}: the manifest does not match the arrays ({error})") from error
+    except (KeyError, TypeError, ValueError, OverflowError, ModelError) as error:
+        raise ModelError(f"{path}: the manifest does not match the arrays ({first_line(error)})") from error
 
 
 def _part(state: State, name: str) -> Any:
     if name in ("X", "Y"):
-        return _checked(state.get_csr(name))
+        return _checked(state.get_csr(name, index_types=(np.int32, np.int64)))
     if name == "weights":
         return state.arrays["weights"]
     texts = Texts(state.arrays[f"{name}.bytes"], state.arrays[f"{name}.offsets"])

@@ -10,6 +10,7 @@ from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.data.encodings import as_utf8, not_utf8
+from longtail.data.limits import FIELDS
 from longtail.data.reading import Reading
 from longtail.data.records import RecordCollector, kind
 from longtail.errors import DataError
@@ -57,7 +58,7 @@ def read_objects(path: PathLike, *, encoding: str | None = None) -> Iterator[tup
         if stream.peek(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):  # type: ignore[attr-defined]
             yield from _array(stream, path)
             return
-        for line, content in enumerate(stream, start=1):
+        for line, content in enumerate(files.lines(stream, path), start=1):
             if content.isspace():
                 continue
             try:
@@ -70,10 +71,13 @@ def read_objects(path: PathLike, *, encoding: str | None = None) -> Iterator[tup
                     raise not_utf8(content, path, line, "a zero byte") from error
                 said = f"is not a JSON object ({error.msg.removesuffix(' at')} at column {error.colno})"
                 raise DataError(said, path=path, line=line) from error
-            except (ValueError, RecursionError) as error:
+            except RecursionError as error:
+                raise DataError("is not a JSON object: it is nested too deeply", path=path, line=line) from error
+            except ValueError as error:
                 raise DataError(f"is not a JSON object ({error})", path=path, line=line) from error
             if not isinstance(entry, dict):
                 raise DataError(f"must be a JSON object, not {kind(entry)}", path=path, line=line)
+            FIELDS.check(len(entry), "fields", path=path, line=line)
             yield line, entry
 
 

@@ -18,8 +18,9 @@ from longtail.data import files
 from longtail.data.columns import read_columns
 from longtail.data.jsonl import read_objects
 from longtail.data.labels import SEPARATOR
+from longtail.data.npz import check_members
 from longtail.data.predictions_writer import suffix_of
-from longtail.errors import DataError
+from longtail.errors import DataError, LongtailError
 
 Row = tuple[list[Any], list[float]]
 
@@ -71,8 +72,11 @@ def read_predictions(
 def _read_npz(path: PathLike) -> Predictions:
     with files.reading(path) as stream:
         try:
+            check_members(stream)
             with np.load(stream, allow_pickle=False) as archive:
                 labels, scores = archive["labels"], archive["scores"]
+        except LongtailError:
+            raise
         except Exception as error:  # whatever a damaged archive makes zipfile, zlib and NumPy raise
             said = f"is not an archive with the arrays labels and scores, or is damaged ({error})"
             raise DataError(said, path=path) from error
@@ -86,7 +90,7 @@ def _read_npz(path: PathLike) -> Predictions:
 
 def _txt_rows(path: PathLike) -> Iterator[tuple[int, Row]]:
     with files.reading(path) as stream:
-        for line, content in enumerate(stream, start=1):
+        for line, content in enumerate(files.lines(stream, path), start=1):
             row: Row = ([], [])
             for token in content.split():
                 label, colon, score = token.partition(b":")

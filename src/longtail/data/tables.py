@@ -21,9 +21,10 @@ from longtail.data.dialects import SAMPLE_BYTES, Dialect, find_dialect, first_ro
 from longtail.data.encodings import as_utf8, not_utf8, refuse_other_encodings
 from longtail.data.jsonl import point_labels
 from longtail.data.labels import SEPARATOR
+from longtail.data.limits import FIELDS, shortened
 from longtail.data.reading import Reading
 from longtail.data.records import RecordCollector, option_of
-from longtail.errors import DataError
+from longtail.errors import DataError, LongtailError, first_line
 
 logger = logging.getLogger(__name__)
 
@@ -132,21 +133,24 @@ def arrow_errors(path: PathLike | None) -> Iterator[None]:
     """Raise the errors of pyarrow as DataError."""
     try:
         yield
-    except UnicodeDecodeError as error:  # pyarrow checks the cells, but not the names of the columns
-        raise DataError(f"the column names are not UTF-8 ({error.reason})", path=path) from error
-    except pa.ArrowException as error:
-        raise DataError(f"cannot be read as a table ({str(error).splitlines()[0]})", path=path) from error
+    except (LongtailError, OSError, MemoryError):
+        raise
+    except UnicodeDecodeError as error:  # pyarrow checks the cells of CSV files, but neither Parquet's nor column names
+        raise DataError(f"a cell or the name of a column is not UTF-8 ({error.reason})", path=path) from error
+    except Exception as error:  # Arrow's own, and what its values raise when they become Python's: dates out of range
+        raise DataError(f"cannot be read as a table ({first_line(error)})", path=path) from error
 
 
 def columns_to_read(path: PathLike | None, found: list[str], reading: Reading) -> list[str]:
     """Return the columns to read; each must be there once."""
+    FIELDS.check(len(found), "columns", path=path)
     columns: list[str] = []
     for option, field in reading.paths(found):
         column = field.column(found)
         if found.count(column) != 1:
             problem = f"no column {column!r}" if column not in found else f"column {column!r} occurs more than once"
             plus = "; several are separated by commas" if option == "text" and "+" in column else ""
-            said = f"{problem}; columns are {', '.join(found)} ({option_of(option)}{plus})"
+            said = f"{problem}; columns are {shortened(found)} ({option_of(option)}{plus})"
             raise DataError(said, path=path)
         columns.append(column)
     return list(dict.fromkeys(columns))

@@ -19,7 +19,7 @@ from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.wrapper import Wrapper
-from longtail.errors import ParameterError
+from longtail.errors import ModelError, ParameterError
 from longtail.features.scaling import unit_rows
 from longtail.features.text import TextFeatures
 
@@ -151,9 +151,18 @@ class TextPipeline(Pipeline):
         return state
 
     def _set_state(self, state: State) -> None:
-        super()._set_state(state)
         self.features_ = codec.decode(state.values["of_features"])
+        if not isinstance(self.features_, TextFeatures):
+            raise ModelError("of_features are not TextFeatures")
+        self.features_.check_parameters()
         self.features_._set_state(state.part("features"))
+        super()._set_state(state)
+
+    def _check_part(self, part: Estimator, *n_labels: int) -> None:
+        if part.input_kind != "features" or part.n_features_in_ != self.features_.n_features_:
+            raise ModelError(f"the model inside does not read the {self.features_.n_features_} features of the texts")
+        if part.n_labels_ not in n_labels:
+            raise ModelError(f"the model inside has {part.n_labels_} labels, but must have {n_labels[0]}")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.base import Parameterised
+from longtail.core.check_arrays import check_finite
 from longtail.core.parameters import check_choice, check_whole
 from longtail.core.state import State, as_bytes, from_bytes
 from longtail.core.threads import in_threads, thread_count
-from longtail.errors import DataError, NotFittedError, ParameterError
+from longtail.errors import DataError, ModelError, NotFittedError, ParameterError
 from longtail.features.counting import DEFAULT_PATTERN, TermCounter
+from longtail.features.patterns import may_explode
 
 CHUNK = 2_000  # texts counted at once
 BIAS_NAME = "(bias)"
@@ -259,9 +261,10 @@ class TextFeatures(Parameterised):
         """Raise ParameterError for values that cannot be used."""
         try:
             shortest, longest = self.ngram_range
+            in_order = 1 <= shortest <= longest
         except (TypeError, ValueError):
-            shortest, longest = 0, 0
-        if not 1 <= shortest <= longest:
+            in_order = False
+        if not in_order:
             raise ParameterError(
                 f"ngram_range is {self.ngram_range!r}, but must be (shortest, longest) with 1 <= shortest <= longest"
             )
@@ -289,6 +292,11 @@ class TextFeatures(Parameterised):
             raise ParameterError(
                 f"token_pattern {self.token_pattern!r} has {groups} capturing groups; at most 1 is allowed"
             )
+        if may_explode(self.token_pattern):
+            raise ParameterError(
+                f"token_pattern {self.token_pattern!r} may take exponential time: it repeats repetitions, alternatives "
+                "or a reference; put a separator between them, as in \\w+(?:-\\w+)*"
+            )
 
     def _get_state(self) -> State:
         self.check_fitted()
@@ -296,10 +304,13 @@ class TextFeatures(Parameterised):
         return State({"n_texts": self.n_texts_}, {"terms": terms, "term_offsets": offsets, "idf": self.idf_})
 
     def _set_state(self, state: State) -> None:
-        terms = from_bytes(state.arrays["terms"], state.arrays["term_offsets"])
+        terms = from_bytes(state.array("terms", np.uint8, (None,)), state.array("term_offsets", np.int64, (None,)))
         self.vocabulary_ = {term: i for i, term in enumerate(terms)}
-        self.idf_ = np.asarray(state.arrays["idf"])
-        self.n_texts_ = int(state.values["n_texts"])
+        if len(self.vocabulary_) != len(terms):
+            raise ModelError("a term of the vocabulary occurs twice")
+        self.idf_ = state.array("idf", np.float32, (len(terms),))
+        check_finite("idf", self.idf_)
+        self.n_texts_ = state.whole("n_texts")
 
 
 def _renumbered(counts: sparse.csr_matrix, number: NDArray[np.int32], width: int) -> sparse.csr_matrix:

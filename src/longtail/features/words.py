@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from longtail.core.compiled import njit
 from longtail.features.counting import DEFAULT_PATTERN
 
 _OTHER, _ALPHANUMERIC, _UNDERSCORE = 0, 1, 2

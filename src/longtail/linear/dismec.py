@@ -302,9 +302,8 @@ class DiSMEC(Estimator):
         return state
 
     def _set_state(self, state: State) -> None:
-        self.gaps_ = state.arrays["gaps"]
-        if "weights.data" in state.arrays:  # as saved by earlier versions: one classifier per label, in CSR form
-            ptr, labels, values = (state.arrays[f"weights.{part}"] for part in ("indptr", "indices", "data"))
-            self._keep(Weights.of_labels(ptr, labels, values, state.arrays["intercept"]))
-        else:
-            self._keep(Weights.from_state(state))
+        self.gaps_ = state.array("gaps", np.float64, (self.n_labels_,))
+        self._keep(Weights.from_state(state, self.n_features_in_, self.n_labels_))
+
+    def _check_learned(self) -> None:
+        self._weights.check_numbers()

@@ -21,8 +21,8 @@ Each label of a block is a lane, a column of W and of the dual variables. A lane
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from longtail.core.compiled import njit
 from longtail.linear.simd import BLOCK, block_adds, block_dots, prefetch
 
 SQUARED_HINGE, HINGE, LOGISTIC = 0, 1, 2

@@ -8,8 +8,8 @@ again from where it ended.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from longtail.core.compiled import njit
 from longtail.linear.rare_problem import build_rows, cut_sample, number_features
 
 MARGIN = np.float32(0.1)  # beyond -1, from which on a negative counts as near

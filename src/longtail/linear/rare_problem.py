@@ -18,8 +18,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from longtail.core.compiled import njit
 
 _LEAST_COST = np.float32(1e-3)
 F32 = np.float32

@@ -12,11 +12,11 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core import topk
+from longtail.core.compiled import njit
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.threads import each_in_threads
 from longtail.linear.half import as_float, raw

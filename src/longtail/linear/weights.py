@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.check_arrays import check_starts, check_within
 from longtail.core.predictions import PAD_SCORE
 from longtail.core.state import State
 
@@ -129,8 +130,26 @@ class Weights:
         return State(arrays={name: getattr(self, name) for name in self.__dataclass_fields__})
 
     @classmethod
-    def from_state(cls, state: State) -> Weights:
-        return cls(**{name: state.arrays[name] for name in cls.__dataclass_fields__})
+    def from_state(cls, state: State, n_features: int, n_labels: int) -> Weights:
+        """Return weights that `to_state` or an earlier version saved; `check_numbers` must follow before their use."""
+        earlier = "weights.data" in state.arrays  # one classifier per label, in CSR form
+        name, ids, data = (
+            ("weights.indptr", "weights.indices", "weights.data") if earlier else ("ptr", "classifiers", "values")
+        )
+        values = state.array(data, (np.float16, np.float32), (None,))
+        classifiers = state.array(ids, (np.uint16, np.uint32, *(np.int32,) * earlier), (values.size,))
+        ptr = state.array(name, (np.int64, *(np.int32,) * earlier), (n_features + 1,))
+        check_starts(name, ptr, values.size)
+        if earlier:
+            check_within(ids, classifiers, 0, n_labels)  # before it becomes another type
+            return cls.of_labels(ptr, classifiers, values, state.array("intercept", np.float32, (n_labels,)))
+        intercepts = state.array("intercepts", np.float32, (None,))
+        return cls(ptr, classifiers, values, intercepts, state.array("of_label", np.int32, (n_labels,)))
+
+    def check_numbers(self) -> None:
+        """Raise ModelError unless every number that prediction indexes by is within its array."""
+        check_within("classifiers", self.classifiers, 0, self.intercepts.size)
+        check_within("of_label", self.of_label, NO_CLASSIFIER, self.intercepts.size)
 
 
 def rows_in_order(

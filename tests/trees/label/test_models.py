@@ -212,3 +212,9 @@ def test_data_without_labels_is_refused(model):
 def test_one_label_alone_is_learned():
     one = Parabel(n_trees=1).fit(X, Y[:, :1])
     assert (one.predict(X, k=1).labels == 0).all()
+
+
+@each
+def test_points_without_any_features_are_refused(model):
+    with pytest.raises(DataError, match="X has no features"):
+        make(model).fit(X[:, :0], Y)

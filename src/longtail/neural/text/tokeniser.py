@@ -35,12 +35,14 @@ class EncoderTokeniser:
     def __init__(self, definition: str, *, pad: int, unknown: int | None, length: int) -> None:
         try:
             self.tokenizer = Tokenizer.from_str(definition)
-        except Exception as error:  # the library raises plain Exception
-            raise ModelError(f"the definition of the tokenizer cannot be read ({error})") from error
-        self.tokenizer.no_truncation()
-        self.tokenizer.no_padding()
+            self.tokenizer.no_truncation()
+            self.tokenizer.no_padding()
+            probe = self.tokenizer.encode("a")
+        except BaseException as error:  # the library raises plain Exception, and panics are not even that
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+            raise ModelError(f"the definition of the tokenizer cannot be read ({first_line(error)})") from error
         self.definition, self.pad, self.unknown, self.length = definition, pad, unknown, length
-        probe = self.tokenizer.encode("a")
         special = np.asarray(probe.special_tokens_mask, bool)
         first = int(np.argmin(special)) if not special.all() else special.size
         after = special.size - int(np.argmin(special[::-1])) if not special.all() else special.size
@@ -69,7 +71,8 @@ class EncoderTokeniser:
     @property
     def n_tokens(self) -> int:
         """One more than the largest token id."""
-        return max(self.tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+        known = self.tokenizer.get_vocab(with_added_tokens=True).values()
+        return max([*known, *self.before, *self.after, self.pad], default=-1) + 1
 
     @property
     def n_special(self) -> int:
@@ -131,7 +134,9 @@ class EncoderTokeniser:
 
     @classmethod
     def from_state(cls, state: State) -> EncoderTokeniser:
-        return cls(state.arrays["tokenizer.json"].tobytes().decode(), **state.values)
+        definition = state.array("tokenizer.json", np.uint8, (None,)).tobytes().decode()
+        unknown = None if state.values.get("unknown") is None else state.whole("unknown")
+        return cls(definition, pad=state.whole("pad"), unknown=unknown, length=state.whole("length", 1))
 
 
 def _plain(text: str) -> str:

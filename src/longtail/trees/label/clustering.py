@@ -7,10 +7,10 @@ one dense vector is held in memory (2-means), or BLOCK centroids at a time (k-me
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.compiled import njit
 from longtail.linear.simd import BLOCK, block_adds, block_dots
 
 _MAX_ROUNDS = 50

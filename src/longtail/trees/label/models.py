@@ -199,8 +199,12 @@ class LabelTreeModel(Estimator):
         return state
 
     def _set_state(self, state: State) -> None:
-        self.n_trained_ = int(state.values["n_trained"])
-        self.trees_ = [TreeModel(**state.part(f"tree{i}").arrays) for i in range(int(state.values["n_trees"]))]
+        self.n_trained_ = state.whole("n_trained")
+        self.trees_ = [TreeModel.from_state(state.part(f"tree{i}")) for i in range(state.whole("n_trees", 1))]
+
+    def _check_learned(self) -> None:
+        for tree in self.trees_:
+            tree.check(self.n_features_in_, self.n_labels_)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
 from longtail.core import topk
+from longtail.core.compiled import njit
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.threads import each_in_threads, thread_count
 from longtail.trees.label.weights import TreeModel, read_only
