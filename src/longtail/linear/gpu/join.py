@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from longtail.core.compiled import njit
 from longtail.core.threads import each_in_threads
 from longtail.linear.gpu.backend import Pruned
 from longtail.linear.half import raw

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from longtail.core.compiled import njit
 from longtail.linear.gpu import numba_kernels as kernels
 from longtail.linear.gpu.backend import GROUP, Pruned, Start, pruned
 from longtail.linear.solver import LOSSES

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from longtail.core.compiled import njit
 from longtail.linear.kernels import HINGE, LOGISTIC, SQUARED_HINGE
 
 _ROW_BYTES = 128
