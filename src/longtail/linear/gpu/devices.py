@@ -44,8 +44,10 @@ def gpus_for(device: str, loss: str, width: int, *, what: str) -> list[Backend]:
     ----------
     device : {"cpu", "cuda", "auto"}
         What the user asked for.
-    loss, width : str, int
-        See `open_gpus`.
+    loss : {"squared-hinge", "hinge", "logistic"}
+        Loss function.
+    width : int
+        Labels per chain.
     what : str
         What is about to be done, e.g. "training".
     """
