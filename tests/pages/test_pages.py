@@ -83,7 +83,8 @@ def measured_experiments():
 
 # Parameters that models got after a result was recorded, with the value that is the behaviour before them.
 ADDED_LATER = {
-    "dismec": {"solver": "auto"},  # working sets are not used on the data of these results
+    # working sets are not used on the data of these results
+    "dismec": {"device": "cpu", "reproducible": False, "solver": "auto"},
     "aplcxlnet": {"accumulate": 1, "checkpoint_seconds": 60.0, "epsilon": 1e-8, "schedule": "linear"},
     "attentionxml": {
         "accumulate": 1, "checkpoint_seconds": 60.0, "epsilon": 1e-8, "warmup": 0.0, "weight_decay": 0.0,

@@ -20,6 +20,8 @@ from longtail.core.state import State
 from longtail.core.threads import thread_count
 from longtail.errors import ParameterError
 from longtail.linear.blocks import label_blocks
+from longtail.linear.gpu import devices, hook
+from longtail.linear.gpu.train import Job
 from longtail.linear.groups import Group, train_groups
 from longtail.linear.limits import check_point_weights
 from longtail.linear.rare import GROUP, WorkingSetSolver, identical_labels, rare_labels
@@ -75,6 +77,12 @@ class DiSMEC(Estimator):
         do the other losses and warm starts.
     warm_start : bool, default False
         Keep the dual variables, and start the next `fit` on the same points from them (e.g. along a path of C).
+    device : {"cpu", "cuda", "auto"}, default "cpu"
+        "cuda" trains every label on all points on the GPUs of this machine, and ranks labels there if points are many
+        (extra `gpu`). "auto" does so where there is a GPU, and says so where it is the CPU. `predict` takes it, too.
+    reproducible : bool, default False
+        On a GPU: take steps in a fixed order, so that the same bits come out every time, several times as slowly.
+        Otherwise the last digits vary within `tol`. On the CPU they never do.
     n_jobs : int, default -1
         Number of threads, -1 for all cores. The model does not depend on it.
     random_state : int, default 0
@@ -102,6 +110,7 @@ class DiSMEC(Estimator):
 
     # What the log advises when labels have not reached `tol` after `max_passes`.
     remedy = "raise max_passes or tol"
+    adjustable = not_saved = ("device",)
 
     weighting: Any = None
     C: float = 1.0
@@ -113,6 +122,8 @@ class DiSMEC(Estimator):
     weight_dtype: str = "float16"
     solver: str = "auto"
     warm_start: bool = False
+    device: str = "cpu"
+    reproducible: bool = False
     n_jobs: int = -1
     random_state: int = 0
 
@@ -164,6 +175,8 @@ class DiSMEC(Estimator):
         check_choice("loss", self.loss, list(LOSSES))
         check_choice("solver", self.solver, ("auto", "full"))
         check_choice("weight_dtype", self.weight_dtype, ("float16", "float32"))
+        check_choice("device", self.device, devices.DEVICES)
+        hook.check_device(self.device, warm_start=self.warm_start)
         thread_count(self.n_jobs)
         weighting = resolve_weighting(self.weighting)
         if not weighting.bounded:
@@ -186,10 +199,24 @@ class DiSMEC(Estimator):
         assert isinstance(prepared, PointsWithWeights)
         Y = prepared.Y
         own, _ = resolve_weighting(self.weighting).coefficients(self.label_counts_, self.n_points_)
+        if self.device != "cpu" and self._fit_on_gpus(prepared, own, run):
+            return
         # Dual variables are those of points, which working sets have only some of.
         rare = np.zeros(Y.shape[1], np.bool_) if self.solver == "full" or self.warm_start else rare_labels(Y, self.loss)
         same_as = identical_labels(Y, own) if rare.any() else np.arange(Y.shape[1])
         self._train(self._groups(prepared, own, rare, same_as), same_as, run, prepared.duals)
+
+    def _fit_on_gpus(self, prepared: PointsWithWeights, own: NDArray[np.floating], run: Run) -> bool:
+        """Train on GPUs and return True, or return False if the CPU is to do it."""
+        how: dict[str, Any] = {"seed": self.random_state, "ordered": self.reproducible, "dtype": self.weight_dtype}
+        job = Job(prepared.X, prepared.Y, self.solver_options(), own, prepared.weights, **how)
+        trained = hook.train_on_gpus(self.device, job, run, warm_start=self.warm_start)
+        if trained is None:
+            return False
+        self.gaps_ = trained.gaps
+        self._keep(trained.weights)
+        self._warn_of_unfinished()
+        return True
 
     def _groups(
         self, prepared: PointsWithWeights, own: NDArray[np.floating], rare: NDArray[np.bool_], same_as: NDArray[np.intp]
@@ -225,14 +252,17 @@ class DiSMEC(Estimator):
         order = [group.labels for group in groups]
         self.gaps_ = self.gaps_[same_as]
         self._keep(Weights.of_rows(weights, order, intercepts, same_as, self.n_features_in_, self.weight_dtype))
+        self._warn_of_unfinished()
+        if self.warm_start:
+            self._duals = rows_in_order(duals, order, self.n_labels_, self.n_points_)
+
+    def _warn_of_unfinished(self) -> None:
         unfinished = int((self.gaps_ > self.tol).sum())
         if unfinished:
             logger.warning(
                 "%d labels did not reach a duality gap of %g in %d passes; %s",
                 unfinished, self.tol, self.max_passes, self.remedy,
             )  # fmt: skip
-        if self.warm_start:
-            self._duals = rows_in_order(duals, order, self.n_labels_, self.n_points_)
 
     def _kept_duals(self, n_points: int, n_labels: int) -> sparse.csr_matrix | None:
         """Return the dual variables of the previous fit, if a warm start is wanted and their shape fits the data."""
@@ -240,7 +270,11 @@ class DiSMEC(Estimator):
         return kept if kept is not None and kept.shape == (n_labels, n_points) else None
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
-        best = self._scorer.top(X, k, n_jobs=self.n_jobs)
+        best = None
+        if self.device != "cpu":
+            best = hook.top_on_gpu(self.device, self._scorer, X, k)
+        if best is None:
+            best = self._scorer.top(X, k, n_jobs=self.n_jobs)
         if self.loss != "logistic":
             return best
         from scipy.special import expit  # here: it takes long to load, and other losses do not need it

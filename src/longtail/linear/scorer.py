@@ -49,6 +49,12 @@ class LinearScorer:
         each_in_threads(work, range(0, X.shape[0], _POINTS_AT_A_TIME), n_jobs=n_jobs)
         return Predictions(labels, scores)
 
+    def labels_of(self, best: NDArray[np.int32], best_scores: NDArray[np.float32], k: int) -> Predictions:
+        """Return the k best labels per point, given its best classifiers: k of them, or all."""
+        labels, scores = empty_top(best.shape[0], k)
+        _offer_all(best, best_scores, self._members, labels, scores)
+        return Predictions(labels, scores)
+
     @cached_property
     def _members(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Labels by classifier, in CSR form."""
@@ -93,10 +99,21 @@ def top_of_points(x, w, dense, members, first, end, labels, scores):
         score_point(indices[ptr[i] : ptr[i + 1]], data[ptr[i] : ptr[i + 1]], w, dense, rows, factors, z)
         best, best_scores = np.full(k, -1, np.int32), np.full(k, -np.inf, np.float32)
         pick(z, best, best_scores)
-        for j in range(k):
-            if best[j] >= 0:
-                for m in range(members[0][best[j]], members[0][best[j] + 1]):
-                    topk.offer(members[1][m], best_scores[j], labels[i], scores[i])
+        _offer_labels(best, best_scores, members, labels[i], scores[i])
+
+
+@njit(cache=True, nogil=True)
+def _offer_labels(best, best_scores, members, labels, scores):
+    for j in range(best.shape[0]):
+        if best[j] >= 0:
+            for m in range(members[0][best[j]], members[0][best[j] + 1]):
+                topk.offer(members[1][m], best_scores[j], labels, scores)
+
+
+@njit(cache=True, nogil=True)
+def _offer_all(best, best_scores, members, labels, scores):
+    for i in range(best.shape[0]):
+        _offer_labels(best[i], best_scores[i], members, labels[i], scores[i])
 
 
 @njit(cache=True, nogil=True)

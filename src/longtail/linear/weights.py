@@ -57,7 +57,7 @@ class Weights:
         trained = ~np.isneginf(intercepts)
         return cls(
             ptr.astype(np.int64, copy=False),
-            labels.astype(_id_type(intercepts.size), copy=False),
+            labels.astype(id_type(intercepts.size), copy=False),
             values,
             np.where(trained, intercepts, 0).astype(np.float32),
             np.where(trained, np.arange(trained.size), NO_CLASSIFIER).astype(np.int32),
@@ -91,14 +91,13 @@ class Weights:
             Type of the weights; float32 is taken, too, where a weight exceeds the range of float16.
         """
         trained = np.unique(same_as[~np.isneginf(intercepts[same_as])])  # classifiers are in the order of their labels
-        number = np.full(same_as.size, NO_CLASSIFIER, np.int32)
-        number[trained] = np.arange(trained.size)
+        number = numbered(trained, same_as.size)
         largest = max((float(np.abs(part.data).max(initial=0)) for part in rows), default=0.0)
         kind = dtype if largest <= float(np.finfo(np.float16).max) else "float32"
         by_feature = rows_in_order(rows, [number[group] for group in labels], trained.size, n_features).tocsc()
         return cls(
             by_feature.indptr.astype(np.int64),
-            by_feature.indices.astype(_id_type(trained.size)),
+            by_feature.indices.astype(id_type(trained.size)),
             by_feature.data.astype(kind),
             intercepts[trained],
             number[same_as],
@@ -173,5 +172,13 @@ def rows_in_order(
     return sparse.csr_matrix((data, indices, indptr), shape=(n_rows, width))
 
 
-def _id_type(n_classifiers: int) -> Any:
+def numbered(trained: NDArray[np.intp], n_labels: int) -> NDArray[np.int32]:
+    """Return the number of each label's classifier; `trained` are the labels that have one, rising."""
+    number = np.full(n_labels, NO_CLASSIFIER, np.int32)
+    number[trained] = np.arange(trained.size)
+    return number
+
+
+def id_type(n_classifiers: int) -> Any:
+    """Return the type of the numbers of so many classifiers."""
     return np.uint16 if n_classifiers <= 2**16 else np.uint32
