@@ -158,6 +158,7 @@ EXPLAINED = {"aplcxlnet", "attentionxml", "xgrank"}
 # Another value of each parameter that may be changed after `fit`.
 OTHER_VALUES = {
     "exponent": 0.9, "beam": 1, "alpha": 0.1, "gamma": 3.0, "length": 3, "quantise": "none", "n_retrieved": 1,
+    "device": "auto",
 }  # fmt: skip
 
 

@@ -83,8 +83,7 @@ def measured_experiments():
 
 # Parameters that models got after a result was recorded, with the value that is the behaviour before them.
 ADDED_LATER = {
-    # working sets are not used on the data of these results
-    "dismec": {"device": "cpu", "reproducible": False, "solver": "auto"},
+    "dismec": {"reproducible": False},
     "aplcxlnet": {"accumulate": 1, "checkpoint_seconds": 60.0, "epsilon": 1e-8, "schedule": "linear"},
     "attentionxml": {
         "accumulate": 1, "checkpoint_seconds": 60.0, "epsilon": 1e-8, "warmup": 0.0, "weight_decay": 0.0,

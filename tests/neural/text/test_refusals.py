@@ -66,7 +66,7 @@ def test_networks_that_are_not_text_encoders_are_refused(tmp_path):
     T5Model(T5Config(vocab_size=100, **small)).save_pretrained(tmp_path / "t5")
     vision: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     ViTModel(ViTConfig(intermediate_size=16, image_size=8, patch_size=4, **vision)).save_pretrained(tmp_path / "vit")
-    for name, message in (("t5", "t5 cannot read a text of 32 tokens"), ("vit", "vit is not a text encoder")):
+    for name, message in (("t5", "t5 cannot read a text of 32 tokens"), ("vit", "'vit', which is not a text encoder")):
         write_tokenizer(tmp_path / name, [f"x{i}" for i in range(30)])
         with pytest.raises(ModelError, match=message):
             xgrank(encoder=str(tmp_path / name)).fit(TRAIN.texts, TRAIN.Y)

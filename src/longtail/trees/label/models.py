@@ -218,7 +218,7 @@ class Parabel(LabelTreeModel):
     ----------
     n_children : int, default 2
         Children of an inner node, a power of two. With 2 the tree is binary, as in the paper; with 16, four halvings
-        make one node, which trains faster.
+        make one node.
     n_trees : int, default 3
         Number of trees; each starts its clusterings from other random labels.
     max_leaf : int, default 100
