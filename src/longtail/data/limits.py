@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from longtail.core.inputs import PathLike
+from longtail.core.plain import plain
 from longtail.errors import DataError, ParameterError
 
 
@@ -81,6 +82,6 @@ def grown_too_large(path: PathLike | None = None) -> DataError:
 
 
 def shortened(names: Iterable[str]) -> str:
-    """Return names for a message, separated by commas: the first 20."""
-    shown = list(islice(names, 21))
+    """Return names for a message, separated by commas: the first 20, each on one line."""
+    shown = [plain(name, longest=100) for name in islice(names, 21)]
     return ", ".join(shown[:20]) + (", ..." if len(shown) > 20 else "")
