@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from longtail.core.vocabulary import Vocabulary
 from longtail.errors import ParameterError
 
 
-class Answers:
+class Answers(ABC):
     """Methods of `Estimator` that follow from its `predict` and the names that it keeps."""
 
     n_labels_: int
@@ -22,8 +23,8 @@ class Answers:
     vocabulary_: Vocabulary | None
     score_scale: str | None
 
-    def predict(self, X: Any, *, k: int = 5, **options: Any) -> Predictions:
-        raise NotImplementedError
+    @abstractmethod
+    def predict(self, X: Any, *, k: int = 5, **options: Any) -> Predictions: ...
 
     def score(self, X: Any, Y: Any) -> float:
         """Return P@1: the share of points whose best label is among the observed ones.

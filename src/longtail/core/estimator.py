@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
@@ -60,7 +60,7 @@ class Prepared:
         return {}
 
 
-class Estimator(Answers, Parameterised, ABC):
+class Estimator(Answers, Parameterised):
     """Base of every model.
 
     A subclass declares its parameters as fields of a keyword-only dataclass (`@dataclass(kw_only=True, eq=False,

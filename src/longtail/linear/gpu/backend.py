@@ -6,6 +6,7 @@ loops on a CPU, so that the control flow above can be tested without a GPU.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ class Backend(Protocol):
         """Return the keys of the k best labels per row, (rows, k) uint64; `span`: labels scored at a time."""
 
 
-class LaunchedKernels:
+class LaunchedKernels(ABC):
     """The operations of `Backend` as launches of kernels.cu; a subclass has `xp` and `_launch`."""
 
     xp: Any
@@ -112,11 +113,11 @@ class LaunchedKernels:
     hot: int
     processors: int
 
-    def _launch(self, kernel: str, grid: Sequence[int], threads: int, arguments: tuple, shared: int = 0) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _launch(self, kernel: str, grid: Sequence[int], threads: int, arguments: tuple, shared: int = 0) -> None: ...
 
-    def to_host(self, array: Any) -> NDArray[Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def to_host(self, array: Any) -> NDArray[Any]: ...
 
     def build_rows(self, csr: tuple[Any, Any, Any], order: Any, starts: Any, weights: Any, points: Any) -> None:
         arguments = (
