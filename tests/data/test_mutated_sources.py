@@ -6,10 +6,12 @@ import io
 import json
 import sys
 
+import numpy as np
 import pytest
 
 from data.mutations import assert_consistent, check_mutations
 from longtail.data import Dataset, read_dataset
+from longtail.errors import DataError
 
 RECORDS = [
     {
@@ -60,6 +62,18 @@ def test_mutated_saved_datasets(tmp_path):
     datasets.Dataset.from_dict(columns).save_to_disk(tmp_path / "d")
     for file in sorted((tmp_path / "d").iterdir()):
         check_mutations(file, lambda _: read_dataset(tmp_path / "d", **TABLE), check, 60)
+
+
+def test_saved_dataset_with_offsets_out_of_range_is_refused(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    columns = {"no": [1, 2], "title": ["a", "b"], "note": ["x", "y"], "subjects": [["law", "art"], ["law"]]}
+    datasets.Dataset.from_dict(columns).save_to_disk(tmp_path / "d")
+    (file,) = (tmp_path / "d").glob("*.arrow")
+    offsets = np.array([0, 2, 3], "<i4").tobytes()
+    assert offsets in file.read_bytes()
+    file.write_bytes(file.read_bytes().replace(offsets, np.array([0, 2**30, 2**30], "<i4").tobytes()))
+    with pytest.raises(DataError, match="cannot be read as a table"):
+        read_dataset(tmp_path / "d", **TABLE)
 
 
 def test_mutated_standard_input(tmp_path, monkeypatch):

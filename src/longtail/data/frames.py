@@ -114,11 +114,16 @@ def read_saved_frame(folder: Path, reading: Reading, *, label_names: Sequence[st
 def _saved_batches(folder: Path, names: Sequence[str], reading: Reading) -> Iterator[pa.RecordBatch]:
     for name in names:
         try:
-            with pa.memory_map(str(folder / name)) as file, pa.ipc.open_stream(file) as stream:
+            # Not mapped into memory: a file that shrinks meanwhile would kill the process.
+            with pa.OSFile(str(folder / name)) as file, pa.ipc.open_stream(file) as stream:
                 columns = columns_to_read(folder, stream.schema.names, reading)
                 meaning = _class_names(stream.schema.metadata, reading)
                 for batch in stream:
-                    yield from _named([batch.select(columns)], meaning)
+                    chosen = batch.select(columns)
+                    chosen.validate(full=True)  # Arrow does not check the offsets in a file and reads where they point
+                    yield from _named([chosen], meaning)
+        except pa.ArrowMemoryError as error:
+            raise DataError(f"{name} is damaged, or has a batch of rows too large for memory", path=folder) from error
         except OSError as error:
             said = f"{name} cannot be read ({error.strerror or str(error).splitlines()[0]})"
             raise DataError(said, path=folder) from error
