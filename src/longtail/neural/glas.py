@@ -40,8 +40,7 @@ from longtail.objectives import resolve_weighting
 _SINGLE = ("softmax", "margin", "negative-mining")
 _DECOMPOSABLE = ("bce", "squared-hinge")
 _POINTS_AT_ONCE = 4096  # embedded at once in a prediction
-_MOST_LABELS_IN_FULL = 30_000  # with more labels, negatives="auto" scores each batch against a sample of them
-_SAMPLE = 10_000
+_SAMPLE = 1000  # labels that negatives="auto" scores a batch against, besides those of its points
 _QUERIES = 1000  # training points on which the recall of the label search is measured
 
 
@@ -67,8 +66,8 @@ class GLaS(NetworkEstimator):
         Margin of "margin" and "negative-mining", in units of the scores (cosines times a trained scale that starts at
         20).
     negatives : int, "all" or "auto", default "auto"
-        Labels drawn at random that each batch is scored against, besides its own. "auto" is "all" up to 30,000 labels
-        and 10,000 above.
+        Labels drawn at random that each batch is scored against, besides its own; they stand for all others, so that
+        sums over labels are on average what they are with "all". "auto" is 1000.
     labels_per_point : {"auto", "mean", "sum", "one"}, default "auto"
         How the labels of a point count in a step: their mean, their sum, or one of them drawn at random. "auto" is
         "mean" for losses that compare single labels with the others ("softmax", "margin", "negative-mining"), "sum"
@@ -80,7 +79,8 @@ class GLaS(NetworkEstimator):
     keep : float, default 1.0
         Share of the input features that input dropout keeps.
     search : {"auto", "exact", "codes"}, default "auto"
-        Label search: exact or approximate (FAISS); "auto" is exact up to 50,000 labels.
+        Label search: exact or approximate (FAISS); "auto" is exact up to 2,048 labels of width 1024, or as many values
+        with another width.
     epochs : int, default 5
         Passes over the training points; fewer if training stops early.
     batch_size : int, default 1024
@@ -94,7 +94,7 @@ class GLaS(NetworkEstimator):
     weight_decay : float, default 0.0
         Weight decay of AdamW.
     epsilon : float, default 1e-4
-        Epsilon of AdamW. When it is about the size of a gradient or larger, weights of rare features move less than
+        Epsilon of Adam. When it is about the size of a gradient or larger, weights of rare features move less than
         others.
     warmup : float, default 0.0
         Share of all steps in which the learning rate rises from 0.
@@ -209,9 +209,7 @@ class GLaS(NetworkEstimator):
         if self.loss in ("margin", "negative-mining"):
             loss = functools.partial(loss, c=self.margin)
         counts = np.bincount(Y.indices, minlength=Y.shape[1])
-        negatives = self.negatives
-        if negatives == "auto":
-            negatives = "all" if Y.shape[1] <= _MOST_LABELS_IN_FULL else _SAMPLE
+        negatives = {"auto": _SAMPLE, "all": 0}.get(self.negatives, self.negatives)
         labels_per_point = self.labels_per_point
         if labels_per_point == "auto":
             labels_per_point = "mean" if self.loss in _SINGLE else "sum"
@@ -220,7 +218,8 @@ class GLaS(NetworkEstimator):
             weights=losses.LabelWeights(self.weighting, counts, Y.shape[0], device),
             co_occurrence=CoOccurrence(Y, device) if self.regulariser == "glas" else None,
             regulariser=None if self.regulariser == "none" else self.regulariser, strength=self.strength,
-            keep=self.keep, negatives=0 if negatives == "all" else int(negatives), labels_per_point=labels_per_point,
+            keep=self.keep, negatives=int(negatives), labels_per_point=labels_per_point,
+            sparse=placement.processes == 1,
         )  # fmt: skip
 
     def _validation(self, X: sparse.csr_matrix, Y: sparse.csr_matrix) -> Callable[[nn.Module], dict[str, float]]:
