@@ -1,4 +1,4 @@
-"""RowAdam against torch's AdamW without momentum, which goes through the whole table in every step."""
+"""RowAdam against torch's AdamW, which goes through the whole table in every step, and against a plain twin."""
 
 from __future__ import annotations
 
@@ -33,32 +33,92 @@ def of_rows(rows, gradient, twice=False):
     return torch.sparse_coo_tensor(rows[None], values * gradient[rows], gradient.shape, check_invariants=True)
 
 
-@pytest.mark.parametrize("kind", ["sparse", "each row twice", "dense"])
+class PlainTwin:
+    """Go through the whole table in every step, keep what rows without a gradient would move, and move them later."""
+
+    def __init__(self, weights, lr, eps, weight_decay, betas):
+        self.w, self.lr, self.eps, self.weight_decay, self.betas = weights, lr, eps, weight_decay, betas
+        self.m, self.v, self.waiting = (torch.zeros_like(weights) for _ in range(3))
+        self.t = 0
+
+    @torch.no_grad()
+    def step(self, rows, gradient):
+        self.t += 1
+        beta1, beta2 = self.betas
+        self.m = beta1 * self.m + (1 - beta1) * gradient
+        self.v = beta2 * self.v + (1 - beta2) * gradient**2
+        self.waiting += self.m
+        self.w *= 1 - self.lr * self.weight_decay
+        root = (self.v / (1 - beta2**self.t)).sqrt() + self.eps
+        self.w[rows] -= self.lr / (1 - beta1**self.t) * (self.waiting / root)[rows]
+        self.waiting[rows] = 0
+
+
+SETTINGS = {"lr": 0.05, "eps": 1e-3, "weight_decay": 0.0}
+
+
+@pytest.mark.parametrize("kind", ["sparse", "each row twice", "with rows of 0", "dense"])
+@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.5, 0.9)])
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_it_ends_up_where_a_pass_over_the_whole_table_would(kind, weight_decay, monkeypatch):
+def test_a_row_makes_up_for_the_steps_in_which_it_waited(kind, betas, weight_decay, monkeypatch):
     monkeypatch.setattr(row_adam, "_AT_ONCE", 3 * WIDTH)  # several blocks, the last one smaller
-    plain, found = table(), table()
-    settings = {"lr": 0.05, "eps": 1e-3, "weight_decay": weight_decay}
-    twin, rows_only = torch.optim.AdamW([plain], betas=(0.0, 0.999), **settings), RowAdam([found], **settings)
+    settings = SETTINGS | {"weight_decay": weight_decay, "betas": betas}
+    twin, found = PlainTwin(table().detach(), **settings), table()
+    optimiser = RowAdam([found], **settings)
     for step, (rows, gradient) in enumerate(gradients()):
-        for optimiser in (twin, rows_only):
-            optimiser.param_groups[0]["lr"] = 0.05 * (1 - step / 30)
-        plain.grad = gradient
-        found.grad = gradient if kind == "dense" else of_rows(rows, gradient, kind == "each row twice")
+        twin.lr = optimiser.param_groups[0]["lr"] = 0.05 * (1 - step / 30)
+        if kind == "dense":
+            found.grad = gradient
+        else:
+            found.grad = of_rows(torch.arange(ROWS) if "0" in kind else rows, gradient, kind == "each row twice")
+        twin.step(rows, gradient)
+        optimiser.step()
+    assert (twin.w[1:] - table()[1:]).abs().min() > 1e-4
+    torch.testing.assert_close(found.detach(), twin.w, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_with_a_gradient_in_every_row_it_is_adam(sparse, weight_decay):
+    settings = SETTINGS | {"weight_decay": weight_decay}
+    plain, found = table(), table()
+    twin, optimiser = torch.optim.AdamW([plain], **settings), RowAdam([found], **settings)
+    for rows, gradient in gradients():
+        gradient = gradient + 0.1 * rows[0]
+        plain.grad, found.grad = gradient, of_rows(torch.arange(ROWS), gradient) if sparse else gradient
         twin.step()
-        rows_only.step()
-    assert (plain[1:] - table()[1:]).abs().min() > 1e-4
+        optimiser.step()
     torch.testing.assert_close(found.detach(), plain.detach(), rtol=1e-4, atol=1e-6)
 
 
-def test_sparse_and_dense_gradients_of_one_table_may_alternate():
+@pytest.mark.parametrize("kind", ["sparse", "dense", "in turn"])
+def test_without_momentum_it_is_adam_whatever_the_rows(kind):
     plain, found = table(), table()
-    twin, mixed = torch.optim.AdamW([plain], betas=(0.0, 0.999), weight_decay=0, lr=0.05), RowAdam([found], lr=0.05)
+    settings = SETTINGS | {"betas": (0.0, 0.999)}
+    twin, optimiser = torch.optim.AdamW([plain], **settings), RowAdam([found], **settings)
     for step, (rows, gradient) in enumerate(gradients()):
-        plain.grad, found.grad = gradient, of_rows(rows, gradient) if step % 3 else gradient
+        as_rows = kind == "sparse" or (kind == "in turn" and step % 3)
+        plain.grad, found.grad = gradient, of_rows(rows, gradient) if as_rows else gradient
         twin.step()
-        mixed.step()
+        optimiser.step()
     torch.testing.assert_close(found.detach(), plain.detach(), rtol=1e-4, atol=1e-6)
+
+
+def test_with_momentum_it_stays_close_to_adam_and_closer_than_sparse_adam():
+    """All rows have a gradient in the last step, so that none waits at the end."""
+    ends = []
+    for make in (torch.optim.Adam, RowAdam, torch.optim.SparseAdam):
+        found = table()
+        optimiser = make([found], lr=0.05)
+        for rows, gradient in [*gradients(200), (torch.arange(ROWS), torch.full((ROWS, WIDTH), 1e-3))]:
+            gradient = gradient + 0.5 * (gradient != 0)
+            found.grad = gradient if make is torch.optim.Adam else of_rows(rows, gradient)
+            optimiser.step()
+        ends.append(found.detach())
+    plain, ours, lazy = ends
+    moved = (plain - table()).norm()
+    assert (ours - plain).norm() < 0.05 * moved
+    assert (lazy - plain).norm() > 0.2 * moved
 
 
 def test_only_rows_with_a_gradient_are_touched():
