@@ -57,7 +57,7 @@ class _SumOfFeatures(torch.autograd.Function):
         ctx.save_for_backward(*rows)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         """Multiply by the transposed batch, which is an embedding bag too: of points, one bag per feature."""
         rows = Rows(*(ctx.saved_tensors[i] for i in (0, 2, 1)))
         columns, order = torch.sort(rows.columns, stable=True)

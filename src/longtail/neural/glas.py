@@ -40,7 +40,8 @@ from longtail.objectives import resolve_weighting
 _SINGLE = ("softmax", "margin", "negative-mining")
 _DECOMPOSABLE = ("bce", "squared-hinge")
 _POINTS_AT_ONCE = 4096  # embedded at once in a prediction
-_SAMPLE = 1000  # labels that negatives="auto" scores a batch against, besides those of its points
+_MOST_LABELS_IN_FULL = 30_000  # with more labels, negatives="auto" scores each batch against a sample of them
+_SAMPLE = 10_000
 _QUERIES = 1000  # training points on which the recall of the label search is measured
 
 
@@ -67,7 +68,8 @@ class GLaS(NetworkEstimator):
         20).
     negatives : int, "all" or "auto", default "auto"
         Labels drawn at random that each batch is scored against, besides its own; they stand for all others, so that
-        sums over labels are on average what they are with "all". "auto" is 1000.
+        sums over labels are on average what they are with "all". Fewer are faster and less accurate. "auto" is "all"
+        up to 30,000 labels and 10,000 above.
     labels_per_point : {"auto", "mean", "sum", "one"}, default "auto"
         How the labels of a point count in a step: their mean, their sum, or one of them drawn at random. "auto" is
         "mean" for losses that compare single labels with the others ("softmax", "margin", "negative-mining"), "sum"
@@ -209,7 +211,9 @@ class GLaS(NetworkEstimator):
         if self.loss in ("margin", "negative-mining"):
             loss = functools.partial(loss, c=self.margin)
         counts = np.bincount(Y.indices, minlength=Y.shape[1])
-        negatives = {"auto": _SAMPLE, "all": 0}.get(self.negatives, self.negatives)
+        negatives = self.negatives
+        if negatives == "auto":
+            negatives = "all" if Y.shape[1] <= _MOST_LABELS_IN_FULL else _SAMPLE
         labels_per_point = self.labels_per_point
         if labels_per_point == "auto":
             labels_per_point = "mean" if self.loss in _SINGLE else "sum"
@@ -218,7 +222,7 @@ class GLaS(NetworkEstimator):
             weights=losses.LabelWeights(self.weighting, counts, Y.shape[0], device),
             co_occurrence=CoOccurrence(Y, device) if self.regulariser == "glas" else None,
             regulariser=None if self.regulariser == "none" else self.regulariser, strength=self.strength,
-            keep=self.keep, negatives=int(negatives), labels_per_point=labels_per_point,
+            keep=self.keep, negatives=0 if negatives == "all" else int(negatives), labels_per_point=labels_per_point,
             sparse=placement.processes == 1,
         )  # fmt: skip
 
