@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 Floats = NDArray[np.float32]
 
 KINDS = ("auto", "exact", "codes")
-# Values of all label vectors together (2,048 labels of width 1024). Up to here exact search takes about a millisecond
-# for one point, and no longer than codes for many points at a time (`python -m benchmarks.neural.mips`).
+# Values of all label vectors together (2,048 labels of width 1024). About here a prediction of one point by exact search
+# begins to take much longer than by codes (`python -m benchmarks.neural.glas_labels`).
 EXACT_UP_TO = 1 << 21
 _RECALL_AT = 5
 _PIECES = 128  # per vector, at most: 64 bytes per label
