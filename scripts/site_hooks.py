@@ -67,10 +67,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if page.file.src_uri != "command-line.md":
         return markdown
     commands = _commands()
-    places = re.findall(r"<!-- options: (\w+) -->", markdown)
+    places = re.findall(r"<!-- options: ([\w-]+) -->", markdown)
     if sorted(places) != sorted(commands):
         raise PluginError(f"docs/command-line.md shows the options of {sorted(places)}, commands: {sorted(commands)}")
-    return re.sub(r"<!-- options: (\w+) -->", lambda place: _options_table(commands[place[1]]), markdown)
+    return re.sub(r"<!-- options: ([\w-]+) -->", lambda place: _options_table(commands[place[1]]), markdown)
 
 
 def _separate_lists(markdown: str) -> str:

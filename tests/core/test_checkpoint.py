@@ -129,3 +129,28 @@ def test_unfinished_work_that_is_thrown_away_is_mentioned(tmp_path, caplog):
     with caplog.at_level("WARNING"):
         Checkpoint(tmp_path / "m.partial", resume=False).open({"job": 1})
     assert "starting over" in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[" * 100_000])
+def test_a_damaged_job_file_is_refused_in_one_line_and_kept(tmp_path, content):
+    first = Checkpoint(tmp_path / "m.partial", resume=False)
+    first.open(JOB)
+    first.put("a", {"w": np.ones(1)})
+    first._unlock()
+    (tmp_path / "m.partial" / "job.json").write_bytes(content)
+    with pytest.raises(OutputError, match=r"job\.json is damaged; start over without --resume"):
+        Checkpoint(tmp_path / "m.partial", resume=True).open(JOB)
+    assert (tmp_path / "m.partial" / "a.safetensors").is_file()
+
+
+def test_a_job_that_was_killed_before_its_first_part_says_so(tmp_path, caplog):
+    first = Checkpoint(tmp_path / "m.partial", resume=True)
+    with caplog.at_level("WARNING"):
+        first.open(JOB)
+    assert caplog.text == "", "a first run has nothing to say"
+    first._unlock()
+    with caplog.at_level("WARNING"):
+        again = Checkpoint(tmp_path / "m.partial", resume=True)
+        again.open(JOB)
+        again.part("inner").open(JOB)
+    assert caplog.text.count("no finished parts yet; starting from the beginning") == 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from longtail.core.inputs import check_features, check_k, check_label_names, check_labels, check_texts
+from longtail.core.inputs import check_features, check_k, check_label_names, check_labels, check_texts, empty_rows
 from longtail.errors import DataError, ParameterError
 
 DENSE = np.array([[0, 1.5, 0], [0, 0, 0], [2, 0, -1]], dtype=np.float64)
@@ -165,11 +165,17 @@ def test_counts_of_points_and_labels_are_checked():
         check_labels([[7]], n_labels=3)
 
 
-@pytest.mark.parametrize("k", [0, -1, 4, 2.0, "2", True, None])
-def test_k_must_be_a_whole_number_from_one_to_the_number_of_labels(k):
+@pytest.mark.parametrize("k", [0, -1, 2.0, "2", True, None])
+def test_k_must_be_a_whole_number_of_at_least_one(k):
     with pytest.raises(ParameterError, match="k "):
         check_k(k, 3)
-    assert check_k(np.int64(3), 3) == 3
+    assert check_k(np.int64(3), 3) == check_k(4, 3) == 3
+
+
+def test_rows_of_zeros_are_empty_whether_or_not_the_zeros_are_stored():
+    matrix = sparse.csr_matrix(([0.0, 0.0, 0.5], [0, 1, 1], [0, 1, 1, 3]), shape=(3, 2))
+    assert empty_rows(matrix).tolist() == [True, True, False]
+    assert empty_rows(matrix[2:]).tolist() == [False]
 
 
 @pytest.mark.parametrize(

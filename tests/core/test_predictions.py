@@ -73,3 +73,15 @@ def test_k_and_label_range_are_checked():
         predictions.top(2)
     with pytest.raises(ParameterError, match="label 3 is predicted"):
         predictions.to_csr(3)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+@pytest.mark.parametrize("place", range(6))
+def test_a_nan_never_makes_way_for_a_worse_label(k, place):
+    """Whatever comes before or after it, a NaN is an error; it does not push a label out and then vanish."""
+    scores = np.array([[9.0, 8.0, 7.0, 3.0, 2.0, 1.0]], np.float32)
+    for row in (scores, scores[:, ::-1]):
+        broken = row.copy()
+        broken[0, place] = np.nan
+        with pytest.raises(DataError, match="NaN"):
+            Predictions.from_dense(broken, k)

@@ -89,3 +89,4 @@ def test_a_thread_count_that_makes_no_sense_is_refused(n_jobs):
 def test_all_cores_by_default():
     assert thread_count(None) == thread_count(-1) >= 1
     assert thread_count(3) == 3
+    assert thread_count(10**6) <= 8 * thread_count(-1)

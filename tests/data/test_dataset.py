@@ -29,6 +29,9 @@ def test_holds_texts():
 def test_subset_keeps_label_ids():
     data = Dataset(Y=Y, X=X, texts=["one", "two", "three"], label_names=["a", "b", "c"])
     part = data.subset([2, 0])
+    named = Dataset(Y=Y, X=X, ids=["r1", "r2", 3], weights=[1, 2, 3]).subset([2, 0])
+    assert list(named.ids) == ["3", "r1"]
+    assert named.weights.tolist() == [3, 1]
     assert list(part.texts) == ["three", "one"]
     assert part.X.toarray().tolist() == [[0, 0], [0, 1.5]]
     assert part.Y.toarray().tolist() == [[0, 0, 1], [1, 0, 1]]
@@ -51,6 +54,13 @@ def test_subset_keeps_label_ids():
         ({"X": X, "label_names": ["a", "b", "c"], "label_parents": {"a": "b"}}, "label_parents must map"),
         ({"X": X, "label_names": ["a", "b", "c"], "label_parents": {"a": [1]}}, "label_parents must map"),
         ({"X": X * np.nan}, "NaN or infinite"),
+        ({"X": X, "ids": ["a"]}, "there are 3 points, but 1 ids"),
+        ({"X": X, "ids": ["a", None, "c"]}, "the id of point 1 is None, but must be a string or a whole number"),
+        ({"X": X, "ids": "abc"}, "ids must be a sequence of strings"),
+        ({"X": X, "weights": [1, 2]}, "weights have shape .2,., but there are 3 points"),
+        ({"X": X, "weights": [1, "a", 2]}, "weights must be one number per point"),
+        ({"X": X, "weights": [1, 0, 2]}, "the weight of point 1 is 0, but must be a number greater than 0"),
+        ({"X": X, "weights": [1, 2, np.nan]}, "the weight of point 2 is nan"),
     ],
 )
 def test_parts_must_match(parts: dict, message: str):

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from longtail.core import store
 from longtail.data import Dataset, read_dataset, write_dataset
 from longtail.errors import LongtailError, ModelError, OutputError
 
@@ -15,6 +16,8 @@ DATA = Dataset(
     label_names=["a", "ü", "c"],
     label_texts=["apple", "Übung", "citrus"],
     label_parents={"a": ["fruit"], "c": ["fruit", "sour"], "fruit": []},
+    ids=["r1", "r2", "ü3"],
+    weights=[1, 0.5, 2],
 )
 
 
@@ -33,6 +36,8 @@ def test_everything_is_kept_and_large_arrays_are_mapped(tmp_path):
     assert again.label_names == DATA.label_names
     assert again.label_texts == DATA.label_texts
     assert again.label_parents == DATA.label_parents
+    assert list(again.ids) == ["r1", "r2", "ü3"]
+    assert again.weights.tolist() == [1, 0.5, 2]
     for array in (again.X.data, again.X.indices, again.Y.indices, again.texts.buffer):
         assert is_mapped(array)
 
@@ -41,7 +46,7 @@ def test_everything_is_kept_and_large_arrays_are_mapped(tmp_path):
 def test_parts_that_are_absent_stay_absent(tmp_path, data):
     write_dataset(data, tmp_path / "d")
     again = read_dataset(tmp_path / "d")
-    for part in ("X", "texts", "label_names", "label_texts", "label_parents"):
+    for part in ("X", "texts", "label_names", "label_texts", "label_parents", "ids", "weights"):
         assert (getattr(again, part) is None) == (getattr(data, part) is None)
 
 
@@ -83,6 +88,15 @@ def test_an_altered_manifest_is_refused(tmp_path, values):
     alter(tmp_path / "d", **values)
     with pytest.raises(LongtailError, match=str(tmp_path / "d")):
         read_dataset(tmp_path / "d")
+
+
+def test_directories_of_format_1_are_still_read(tmp_path):
+    write_dataset(Dataset(Y=[[0], []], texts=["a", "b"]), tmp_path / "d")
+    manifest = json.loads((tmp_path / "d" / "manifest.json").read_text()) | {"format": 1}
+    (tmp_path / "d" / "manifest.json").write_text(json.dumps(manifest | {"sha256": store._digest(manifest)}))
+    again = read_dataset(tmp_path / "d")
+    assert list(again.texts) == ["a", "b"]
+    assert again.ids is None
 
 
 def test_altered_arrays_and_other_folders_are_refused(tmp_path):

@@ -6,7 +6,7 @@ import lzma
 import pytest
 import zstandard
 
-from longtail.data import Dataset
+from longtail.data import Dataset, read_dataset
 from longtail.data.jsonl import read_jsonl, write_jsonl
 from longtail.errors import DataError, OutputError
 
@@ -20,7 +20,7 @@ SAMPLE = (
 def read(folder, content: bytes, name: str = "data.jsonl", **options) -> Dataset:
     path = folder / name
     path.write_bytes(content)
-    return read_jsonl(path, **options)
+    return read_dataset(path, **options)
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def test_ids_follow_given_names_and_others_come_after(tmp_path):
 
 
 def test_other_field_names_and_no_labels_at_all(tmp_path):
-    data = read(tmp_path, b'{"title": "a", "tags": ["x"]}\n', text_field="title", labels_field="tags")
+    data = read(tmp_path, b'{"title": "a", "tags": ["x"]}\n', text="title", labels="tags")
     assert (list(data.texts), data.label_names) == (["a"], ["x"])
-    unlabelled = read(tmp_path, b'{"text": "a"}\n{"text": "b"}\n', labels_field=None, label_names=["x", "y"])
+    unlabelled = read(tmp_path, b'{"text": "a"}\n{"text": "b"}\n', labels=None, label_names=["x", "y"])
     assert unlabelled.Y.shape == (2, 2)
     assert unlabelled.Y.nnz == 0
 
@@ -54,8 +54,8 @@ def test_other_field_names_and_no_labels_at_all(tmp_path):
         (b'["a"]', None, "must be a JSON object, not a list"),
         (b"3", None, "must be a JSON object, not a number"),
         (b"null", None, "not null"),
-        (b'{"labels": []}', "text", "is missing; fields on this line: 'labels'"),
-        (b'{"text": "a"}', "labels", "is missing; fields on this line: 'text'"),
+        (b'{"labels": []}', "text", "is missing; fields here: 'labels'"),
+        (b'{"text": "a"}', "labels", "is missing; fields here: 'text'"),
         (b'{"text": 3, "labels": []}', "text", "must be a string, not a number"),
         (b'{"text": "a", "labels": "law"}', "labels", "must be a list of labels, not a string"),
         (b'{"text": "a", "labels": [true]}', "labels", "not true"),

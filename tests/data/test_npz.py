@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -78,3 +82,40 @@ def test_pickled_objects_are_not_loaded(tmp_path):
     np.savez(tmp_path / "a.X.npz", data=objects, indices=objects, indptr=objects, shape=[1, 1], format=np.array(b"csr"))
     with pytest.raises(DataError, match="allow_pickle=False"):
         read_npz(tmp_path / "a.X.npz")
+
+
+KILLED_BETWEEN_TWO_FILES = """
+import os, signal, sys
+from longtail.data import read_dataset, write_dataset
+new, replace = read_dataset(sys.argv[1]), os.replace
+def replace_and_die(temporary, path):
+    replace(temporary, path)
+    os.kill(os.getpid(), signal.SIGKILL)
+os.replace = replace_and_die
+write_dataset(new, sys.argv[2], overwrite=True)
+"""
+
+
+@pytest.mark.parametrize("by", ["longtail", "scipy"])
+def test_a_kill_between_the_two_files_mixes_no_old_features_with_new_labels(tmp_path, by):
+    new = Dataset(Y=[[2], [2], [0]], X=DATA.X * 2)
+    write_npz(new, tmp_path / "new.X.npz")
+    write_npz(DATA, tmp_path / "a.X.npz")
+    if by == "scipy":  # files without a mark
+        sparse.save_npz(tmp_path / "a.X.npz", DATA.X)
+        sparse.save_npz(tmp_path / "a.Y.npz", DATA.Y)
+    arguments = [tmp_path / "new.X.npz", tmp_path / "a.X.npz"]
+    killed = subprocess.run([sys.executable, "-c", KILLED_BETWEEN_TWO_FILES, *arguments], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert (sparse.load_npz(tmp_path / "a.Y.npz") != new.Y).nnz == 0
+    assert (sparse.load_npz(tmp_path / "a.X.npz") != DATA.X).nnz == 0
+    with pytest.raises(DataError, match=r"a\.X\.npz: belongs to other labels than those in a\.Y\.npz"):
+        read_npz(tmp_path / "a.X.npz")
+    write_npz(new, tmp_path / "a.X.npz", overwrite=True)
+    assert (read_npz(tmp_path / "a.X.npz").X != new.X).nnz == 0
+
+
+def test_labels_may_be_replaced_on_purpose(tmp_path):
+    write_npz(DATA, tmp_path / "a.X.npz")
+    sparse.save_npz(tmp_path / "a.Y.npz", DATA.Y[::-1])
+    assert (DATA.Y[::-1] != read_npz(tmp_path / "a.X.npz").Y).nnz == 0

@@ -53,7 +53,7 @@ def test_texts_and_labels_in_lines(tmp_path, name):
     assert data.Y.toarray().tolist() == [[1, 1], [0, 0], [1, 1]]
     assert read_dataset(tmp_path / name, label_names=["tax"]).label_names == ["tax", "law"]
     (tmp_path / "train_labels.txt").unlink()
-    assert read_dataset(tmp_path / name, labels_field=None).Y.shape == (3, 0)
+    assert read_dataset(tmp_path / name, labels=None).Y.shape == (3, 0)
     with pytest.raises(DataError, match=r"no train_labels\.txt beside it"):
         read_dataset(tmp_path / name)
 
@@ -108,35 +108,35 @@ def test_several_fields_make_one_text(tmp_path, name):
     import pyarrow.csv
     import pyarrow.parquet
 
-    rows = {"title": ["A", "C"], "content": ["b", ""], "a+b": ["own", "name"], "target_ind": ["3", "0"]}
+    rows = {"title": ["A", "C"], "content": ["b", ""], "a,b": ["own", "name"], "target_ind": ["3", "0"]}
     if name == "a.jsonl":
         lines = [
-            f'{{"title": "{t}", "content": "{c}", "a+b": "{ab}", "target_ind": [{i}], "target_rel": [1.0]}}'
+            f'{{"title": "{t}", "content": "{c}", "a,b": "{ab}", "target_ind": [{i}], "target_rel": [1.0]}}'
             for t, c, ab, i in zip(*rows.values(), strict=True)
         ]
         (tmp_path / name).write_text("\n".join(lines))
     else:
         write = pa.csv.write_csv if name == "a.csv" else pa.parquet.write_table
         write(pa.table(rows), tmp_path / name)
-    data = read_dataset(tmp_path / name, text_field="title+content", labels_field="target_ind")
-    assert list(data.texts) == ["A b", "C "]
+    data = read_dataset(tmp_path / name, text="title,content", labels="target_ind")
+    assert list(data.texts) == ["A b", "C"]
     assert data.label_names == ["0", "3"]
     assert data.Y.toarray().tolist() == [[0, 1], [1, 0]]
-    assert list(read_dataset(tmp_path / name, text_field="a+b", labels_field="target_ind").texts) == ["own", "name"]
-    said = "field 'body': is missing" if name == "a.jsonl" else "no column 'body'; columns are title, content"
+    assert list(read_dataset(tmp_path / name, text="a,b", labels="target_ind").texts) == ["own", "name"]
+    said = "field 'body': is in no record" if name == "a.jsonl" else "no column 'body'; columns are title, content"
     with pytest.raises(DataError, match=said):
-        read_dataset(tmp_path / name, text_field="title+body", labels_field="target_ind")
+        read_dataset(tmp_path / name, text="title,body", labels="target_ind")
 
 
 def test_lists_of_texts_in_joined_fields(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"title": "T", "body": ["one", "two"], "labels": ["x"]}\n')
-    assert list(read_dataset(tmp_path / "a.jsonl", text_field="title+body").texts) == ["T one two"]
-    for field in ("body", "title+labels+missing"):
-        with pytest.raises(DataError, match=r"must be a string, not a list|is missing"):
-            read_dataset(tmp_path / "a.jsonl", text_field=field)
+    assert list(read_dataset(tmp_path / "a.jsonl", text="title,body").texts) == ["T one two"]
+    for field in ("body", "title,labels,missing"):
+        with pytest.raises(DataError, match=r"must be a string, not a list|is in no record"):
+            read_dataset(tmp_path / "a.jsonl", text=field)
     (tmp_path / "a.jsonl").write_text('{"title": "T", "body": ["one", 2], "labels": ["x"]}\n')
     with pytest.raises(DataError, match="must be a string, not a list"):
-        read_dataset(tmp_path / "a.jsonl", text_field="title+body")
+        read_dataset(tmp_path / "a.jsonl", text="title,body")
 
 
 def test_reading_texts_imports_no_compiler(tmp_path):

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import io
+import json
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from longtail.core.predictions import Predictions
 from longtail.data import read_predictions, write_predictions
-from longtail.errors import DataError, OutputError
+from longtail.data.columns import read_columns
+from longtail.errors import DataError, OutputError, ParameterError
 
 PREDICTIONS = Predictions(
     np.array([[3, 0, 7], [2, -1, -1], [-1, -1, -1], [1, 0, -1]]),
@@ -19,7 +25,9 @@ def read(folder, content: bytes, name: str, **options) -> Predictions:
     return read_predictions(folder / name, **options)
 
 
-@pytest.mark.parametrize("name", ["p.npz", "p.jsonl", "p.txt", "p.jsonl.gz", "p.txt.zst"])
+@pytest.mark.parametrize(
+    "name", ["p.npz", "p.jsonl", "p.txt", "p.jsonl.gz", "p.txt.zst", "p.csv", "p.tsv.xz", "p.parquet"]
+)
 def test_predictions_are_read_back_exactly(tmp_path, name):
     write_predictions(PREDICTIONS, tmp_path / name)
     again = read_predictions(tmp_path / name)
@@ -68,10 +76,16 @@ def test_names_are_mapped_and_unknown_ones_get_ids_after_them(tmp_path):
         ("p.jsonl", b'{"labels": [1], "scores": ["a"]}', "must be numbers"),
         ("p.jsonl", b'{"labels": [1], "scores": [1' + b"0" * 400 + b"]}", "too large"),
         ("p.jsonl", b'{"labels": [1', "is not a JSON object"),
+        ("p.csv", b"1;0,1", "2 labels, but 1 scores"),
+        ("p.csv", b"1,x", "'x' is not a number"),
+        ("p.csv", b"fish,1", "is not a label id; give label_names"),
+        ("p.csv", b"1;0,1;2", "scores must not increase"),
     ],
 )
 def test_errors_name_file_and_line(tmp_path, name, bad, message):
-    good = {"p.txt": b"1:3 0:2\n", "p.jsonl": b'{"labels": [1, 0], "scores": [3, 2]}\n'}[name]
+    good = {"p.txt": b"1:3 0:2\n", "p.jsonl": b'{"labels": [1, 0], "scores": [3, 2]}\n', "p.csv": b"labels,scores\n"}[
+        name
+    ]
     with pytest.raises(DataError, match=message) as caught:
         read(tmp_path, good + bad + b"\n", name)
     assert str(caught.value).startswith(f"{tmp_path / name}:2")
@@ -102,11 +116,76 @@ def test_other_failures(tmp_path):
             read(tmp_path, b"", name)
     with pytest.raises(DataError, match="damaged"):
         read(tmp_path, b"PK\3\4 no archive", "p.npz")
-    with pytest.raises(DataError, match=r"unsupported extension '\.csv'"):
-        read(tmp_path, b"", "p.csv")
-    with pytest.raises(OutputError, match=r"unsupported extension '\.csv'"):
-        write_predictions(PREDICTIONS, tmp_path / "q.csv")
+    for name, said in (("p.xlsx", r"'\.xlsx'"), ("p.parquet.gz", r"'\.parquet\.gz'")):
+        with pytest.raises(DataError, match=rf"unsupported extension {said}"):
+            read(tmp_path, b"", name)
+        with pytest.raises(OutputError, match=rf"unsupported extension {said}"):
+            write_predictions(PREDICTIONS, tmp_path / name)
     with pytest.raises(OutputError, match="infinite"):
         write_predictions(Predictions([[1]], [[np.inf]]), tmp_path / "q.txt")
     with pytest.raises(DataError, match="label 7 is predicted, but there are only 3 label names"):
         write_predictions(PREDICTIONS, tmp_path / "q.jsonl", NAMES[:3])
+
+
+URIS = [f"http://example.org/{i}" for i in range(8)]
+TABLE = """id,title,labels,names,scores
+a,"one, two",näme 3;näme 0;näme 7,http://example.org/3;http://example.org/0;http://example.org/7,0.1;1e-09;-3.4e+38
+b,,näme 2,http://example.org/2,0.6666667
+c,x,,,
+d,y,näme 1;näme 0,http://example.org/1;http://example.org/0,5.0;5.0
+"""
+
+
+def test_ids_names_and_columns_are_written_beside_the_labels(tmp_path):
+    more = {"ids": list("abcd"), "label_texts": URIS, "columns": {"title": ["one, two", None, "x", "y"]}}
+    for name in ("p.csv", "p.jsonl", "p.parquet"):
+        write_predictions(PREDICTIONS, tmp_path / name, NAMES, **more)
+        again = read_predictions(tmp_path / name, label_names=NAMES)
+        np.testing.assert_array_equal(again.labels, PREDICTIONS.labels)
+        np.testing.assert_array_equal(again.scores, PREDICTIONS.scores)
+    assert (tmp_path / "p.csv").read_text(encoding="utf-8") == TABLE
+    rows = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert rows[1] == {
+        "id": "b", "title": None, "labels": ["näme 2"], "names": ["http://example.org/2"], "scores": [0.6666667]
+    }  # fmt: skip
+    table = pa.parquet.read_table(tmp_path / "p.parquet")
+    assert table.column_names == ["id", "title", "labels", "names", "scores"]
+    assert table["labels"].to_pylist() == [row["labels"] for row in rows]
+
+
+def test_a_stream_gets_json_lines():
+    stream = io.BytesIO()
+    write_predictions(PREDICTIONS[3:], stream, NAMES, ids=["d"])
+    assert json.loads(stream.getvalue()) == {"id": "d", "labels": ["näme 1", "näme 0"], "scores": [5.0, 5.0]}
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "message"),
+    [
+        ("p.npz", {"ids": list("abcd")}, r"\.npz files hold only label ids and scores; write \.csv"),
+        ("p.txt", {"columns": {"title": list("abcd")}}, r"\.txt files hold only"),
+        ("p.csv", {"ids": list("abc")}, "there are 4 points, but 3 values of 'ids'"),
+        ("p.csv", {"columns": {"labels": list("abcd")}}, "the column 'labels' cannot be kept"),
+        ("p.csv", {"label_texts": URIS[:3]}, "label 7 is predicted, but there are only 3 label texts"),
+        ("p.csv", {"separator": "ä"}, r"the label 'näme 0' contains 'ä', .*--separator"),
+        ("p.csv", {"separator": ""}, "the separator between labels is empty"),
+    ],
+)
+def test_what_a_format_cannot_hold_is_refused_and_nothing_is_written(tmp_path, name, more, message):
+    with pytest.raises((OutputError, DataError, ParameterError), match=message):
+        write_predictions(PREDICTIONS, tmp_path / name, NAMES, **more)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_columns_are_read_as_they_are(tmp_path):
+    (tmp_path / "t.csv").write_text('id,text\n007,"a ""b"""\n8,\n')
+    assert read_columns(tmp_path / "t.csv", ["text", "id"]) == {"text": ['a "b"', ""], "id": ["007", "8"]}
+    (tmp_path / "t.jsonl").write_text('{"id": 7, "tags": ["x"]}\n{"id": 8}\n')
+    assert read_columns(tmp_path / "t.jsonl", ["tags", "id"]) == {"tags": [["x"], None], "id": [7, 8]}
+    pa.parquet.write_table(pa.table({"id": [1, 2]}), tmp_path / "t.parquet")
+    assert read_columns(tmp_path / "t.parquet", ["id"]) == {"id": [1, 2]}
+    for name in ("t.csv", "t.jsonl", "t.parquet"):
+        with pytest.raises(DataError, match=r"no column 'year'; columns are id"):
+            read_columns(tmp_path / name, ["year"])
+    with pytest.raises(DataError, match="has no columns"):
+        read_columns(tmp_path / "t.npz", ["id"])

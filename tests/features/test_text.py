@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from longtail.core import codec, store
 from longtail.errors import DataError, NotFittedError, ParameterError
-from longtail.features import TextFeatures
+from longtail.features import TextFeatures, counting
 from longtail.features import text as module
 
 WORDS = [*["alpha", "beta", "gamma", "delta", "epsilon", "zeta"], "e-mail", "naïve", "Übung", "x", "42", "a_b", "Alpha"]
@@ -28,6 +28,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHUNK", 7)
 
 
+@pytest.mark.parametrize("many_texts", [1, 1000], ids=["compiled", "plain"])
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -39,15 +40,30 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
         {"token_pattern": r"(?u)\b\w\w+\b", "max_features": 2},
     ],
 )
-def test_equals_scikit_learns_vectorizer(parameters: dict[str, Any]) -> None:
+def test_equals_scikit_learns_vectorizer(
+    parameters: dict[str, Any], many_texts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "MANY_TEXTS", many_texts)
     texts, unseen = random_texts(), [*random_texts(20, seed=1), "nothing known here", ""]
     ours = TextFeatures(**parameters)
-    theirs = TfidfVectorizer(**{k: v for k, v in ours.get_params().items() if k != "bias"}, dtype=np.float32)
+    theirs = TfidfVectorizer(
+        **{k: v for k, v in ours.get_params().items() if k not in ("bias", "n_jobs")}, dtype=np.float32
+    )
     fitted, expected = ours.fit_transform(texts), theirs.fit_transform(texts)
     assert list(ours.get_feature_names_out()) == list(theirs.get_feature_names_out())
     np.testing.assert_array_equal(fitted.toarray(), expected.toarray())
     np.testing.assert_array_equal(ours.idf_, theirs.idf_)
     np.testing.assert_array_equal(ours.transform(unseen).toarray(), theirs.transform(unseen).toarray())
+
+
+def test_features_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "MANY_TEXTS", 1)
+    texts = random_texts()
+    one, three = (TextFeatures(ngram_range=(1, 2), n_jobs=n_jobs) for n_jobs in (1, 3))
+    X, Z = one.fit_transform(texts), three.fit_transform(texts)
+    assert list(one.vocabulary_.items()) == list(three.vocabulary_.items())
+    for name in ("data", "indices", "indptr"):
+        assert getattr(X, name).tobytes() == getattr(Z, name).tobytes()
 
 
 @pytest.mark.parametrize("bias", [0.0, 1.0])
@@ -143,6 +159,7 @@ def test_refuses_what_is_not_a_text(texts: Any, message: str) -> None:
         {"norm": "l3"},
         {"max_features": 0},
         {"bias": -1.0},
+        {"n_jobs": 0},
         {"token_pattern": "("},
         {"token_pattern": "(a)(b)"},
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from benchmarks.linear import solver_choices
 from benchmarks.metrics import speed, unbiasedness
 from benchmarks.neural import glas_labels
 from benchmarks.tail import million, modules, together
-from benchmarks.trees import growth
+from benchmarks.trees import growth, stages
 from longtail.data import make_longtail, write_dataset
 
 
@@ -200,6 +201,17 @@ def test_labels_of_glas(tiny, run, monkeypatch):
     ]  # fmt: skip
     assert all(row["step s"] > 0 and row["exact ms"] > 0 and row["codes ms"] > 0 for row in found["rows"])
     assert all(row["recall@5"] > 0.9 for row in found["rows"])
+
+
+def test_stages_of_label_trees(run, tiny, monkeypatch):
+    monkeypatch.setattr(stages, "features_of", lambda *_, **__: tiny)
+    monkeypatch.setattr(stages, "recipe_named", lambda title: SimpleNamespace(test=title))
+    found = run(stages, "label-tree-stages-made-up", "--dataset", "made-up", "--children", 4)
+    assert list(found["rows"]) == ["Parabel, 4 children", "Bonsai"]
+    for row in found["rows"].values():
+        assert set(row["seconds"]) == set(stages.STAGES)
+        assert all(wall > 0 and cpu >= 0 for wall, cpu in row["seconds"].values())
+        assert row["P@1"] > 20  # the tree was trained on all points
 
 
 def test_speed_of_metrics(run):

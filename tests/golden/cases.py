@@ -69,6 +69,8 @@ def write_command_line_data(folder: Path) -> None:
     (folder / "broken.txt").write_text("3 2 2\n0 0:1\n0 x:1\n1 1:1\n")
     (folder / "broken.jsonl").write_text('{"text": "a", "labels": ["b"]}\n{"text": 1}\n')
     (folder / "no-labels.csv").write_text("id,text,tags\n1,hello,b\n")
+    (folder / "gaps.jsonl").write_text('{"text": ""}\n{"text": "zyzzyva"}\n{"text": "w00 w01 w02"}\n')
+    (folder / "foreign.jsonl").write_text('{"text": "w00", "labels": ["http://example.org/1", "name 0"]}\n')
     (folder / "data.unknown").write_text("?")
     (folder / "empty.jsonl").write_text("")
     (folder / "full").mkdir()
@@ -112,6 +114,11 @@ predict features test.txt --out p.jsonl
 predict features test.txt --out p.jsonl
 predict features test.txt --out p.xyz
 predict features test.txt --out q.jsonl -k 0
+predict features test.txt --out many.jsonl -k 50
+predict texts gaps.jsonl --out gaps-1.jsonl
+predict texts gaps.jsonl --out gaps-2.jsonl --fallback popular
+predict texts gaps.jsonl --out gaps-3.jsonl --fallback often
+predict texts --text zyzzyva --json
 predict features test.txt
 predict features test.jsonl --out q.jsonl
 predict features --text w00
@@ -126,6 +133,7 @@ predict full test.txt --out q.npz
 predict texts test.jsonl --out test.jsonl --overwrite
 evaluate features test.txt --json
 evaluate texts test.jsonl
+evaluate texts foreign.jsonl
 evaluate reranked test.jsonl --exponent 0 --json
 evaluate p.jsonl test.txt
 evaluate p.jsonl test.txt --train train.txt --json

@@ -22,7 +22,7 @@ X, Y = synthetic()
 COUNTS = np.bincount(Y.indices, minlength=Y.shape[1])
 BLOCKS = label_blocks(X, Y)
 EVERY_LOSS = pytest.mark.parametrize("loss", ["squared-hinge", "hinge", "logistic"])
-PRECISE = {"tol": 1e-4, "prune": 0, "max_passes": 2000}
+PRECISE = {"weight_dtype": "float32", "tol": 1e-4, "prune": 0, "max_passes": 2000}
 
 
 def assert_same_model(one: DiSMEC, other: DiSMEC) -> None:

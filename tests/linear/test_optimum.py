@@ -61,7 +61,14 @@ def test_the_objective_is_that_of_the_reference_solver(data, loss, weighted):
     Y = some_labels(Y)
     sample_weight = np.random.default_rng(0).uniform(0.3, 3, X.shape[0]).astype(np.float32) if weighted else None
     model = DiSMEC(
-        weighting=Factors() if weighted else None, loss=loss, C=0.3, bias=0.8, prune=0, tol=1e-4, max_passes=3000
+        weighting=Factors() if weighted else None,
+        loss=loss,
+        C=0.3,
+        bias=0.8,
+        prune=0,
+        weight_dtype="float32",
+        tol=1e-4,
+        max_passes=3000,
     )
     model.fit(X, Y, sample_weight=sample_weight)
     problem = Problem.of(model, X, Y, sample_weight)
@@ -81,7 +88,9 @@ def test_linear_svc_with_its_own_intercept_and_class_weights_gives_the_same_weig
     """C, bias and label weights mean what LinearSVC's C, intercept_scaling and class_weight mean."""
     X, Y = DATA[data]
     Y = some_labels(Y, 3)
-    model = DiSMEC(weighting=Factors(), C=0.5, bias=2.0, prune=0, tol=1e-5, max_passes=3000).fit(X, Y)
+    model = DiSMEC(
+        weighting=Factors(), C=0.5, bias=2.0, prune=0, weight_dtype="float32", tol=1e-5, max_passes=3000
+    ).fit(X, Y)
     dense = Y.toarray()
     for label, own in enumerate(Factors().coefficients(model.label_counts_, X.shape[0])[0]):
         svc = LinearSVC(
@@ -99,7 +108,9 @@ def test_reported_gaps_are_true(data, loss, weighting, tol):
     """The true relative gap, from weights and dual variables in float64, is below the tolerance."""
     X, Y = DATA[data]
     Y = some_labels(Y, 40)
-    model = DiSMEC(weighting=weighting, loss=loss, tol=tol, prune=0, warm_start=True, max_passes=1000).fit(X, Y)
+    model = DiSMEC(
+        weighting=weighting, loss=loss, tol=tol, prune=0, weight_dtype="float32", warm_start=True, max_passes=1000
+    ).fit(X, Y)
     assert (model.gaps_ <= tol).all()
     problem = Problem.of(model, X, Y)
     primal = problem.primal(weights_of(model))
@@ -114,7 +125,9 @@ def test_a_smaller_tolerance_gives_a_smaller_objective(loss):
     X, Y = DATA["synthetic"]
     seen = np.bincount(Y.indices, minlength=Y.shape[1]) > 0
     objectives = [
-        objective(DiSMEC(loss=loss, tol=tol, prune=0, max_passes=1000).fit(X, Y), X, Y)[seen].sum()
+        objective(DiSMEC(loss=loss, tol=tol, prune=0, weight_dtype="float32", max_passes=1000).fit(X, Y), X, Y)[
+            seen
+        ].sum()
         for tol in (0.3, 0.03, 0.001)
     ]
     assert objectives == sorted(objectives, reverse=True)

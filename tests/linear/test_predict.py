@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba import njit
 from scipy import sparse
 
 from linear.twins import synthetic
 from longtail import DiSMEC
-from longtail.linear.scorer import MANY_POINTS, LinearScorer
-from longtail.linear.simd import BLOCK
+from longtail.linear import half, scorer
+from longtail.linear.scorer import LinearScorer
+from longtail.linear.weights import Weights
 
-# One by one, just below and at the number of points from which tiles of labels are used, and in several batches.
-POINTS = [1, 7, MANY_POINTS - 1, MANY_POINTS, 3 * MANY_POINTS + 5]
-# Fewer labels than a block, full blocks, some over, and more than one thread's share of tiles.
-LABELS = [1, 5, BLOCK, BLOCK + 1, 8 * BLOCK, 8 * BLOCK + 3, 20 * BLOCK]
+POINTS = [1, 7, 64, 130]  # alone, and in one and several pieces of work
+LABELS = [1, 5, 127, 128, 129, 700]  # less and more than are compared at a time
 
 
 def whole_numbers(n_points, n_labels, n_features=30, seed=0):
@@ -34,26 +34,72 @@ def brute_force(X, weights, intercepts, k):
     return labels, np.take_along_axis(scores, labels, axis=1)
 
 
-@pytest.mark.parametrize("n_points", POINTS)
+def scorer_of(weights, intercepts, dtype="float16"):
+    return LinearScorer(Weights.of_labels(weights.indptr, weights.indices, weights.data.astype(dtype), intercepts))
+
+
+@pytest.mark.parametrize("dense_from", [0, 0.3, 2])  # all features, some, and none have a dense row
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("n_labels", LABELS)
-def test_top_k_is_that_of_dense_scores(n_points, n_labels):
-    X, weights, intercepts = whole_numbers(n_points, n_labels)
-    scorer = LinearScorer(weights, intercepts)
-    for k in {1, min(5, n_labels), n_labels}:
-        labels, scores = brute_force(X, weights, intercepts, k)
-        for n_jobs in (1, 2):
-            found = scorer.top(X, k, n_jobs=n_jobs)
-            np.testing.assert_array_equal(found.labels, labels)
-            np.testing.assert_array_equal(found.scores, scores)
+def test_top_k_is_that_of_dense_scores(n_labels, dtype, dense_from, monkeypatch):
+    monkeypatch.setattr(scorer, "_DENSE", dense_from)
+    monkeypatch.setattr(scorer, "_MOST_DENSE", 1000)
+    for n_points in POINTS:
+        X, weights, intercepts = whole_numbers(n_points, n_labels)
+        ranker = scorer_of(weights, intercepts, dtype)
+        for k in {1, min(5, n_labels), n_labels}:
+            labels, scores = brute_force(X, weights, intercepts, k)
+            for n_jobs in (1, 2):
+                found = ranker.top(X, k, n_jobs=n_jobs)
+                np.testing.assert_array_equal(found.labels, labels)
+                np.testing.assert_array_equal(found.scores, scores)
 
 
 def test_equal_scores_go_by_label_id():
     empty = sparse.csr_matrix((30, 100), dtype=np.float32)
-    for n_points in (3, MANY_POINTS):
-        found = LinearScorer(empty, np.zeros(100, np.float32)).top(
-            sparse.csr_matrix((n_points, 30), dtype=np.float32), 4
-        )
-        np.testing.assert_array_equal(found.labels, [[0, 1, 2, 3]] * n_points)
+    found = scorer_of(empty, np.zeros(100, np.float32)).top(sparse.csr_matrix((3, 30), dtype=np.float32), 4)
+    np.testing.assert_array_equal(found.labels, [[0, 1, 2, 3]] * 3)
+
+
+def test_labels_that_share_a_classifier_rank_by_id_among_the_others():
+    """Labels 1, 4 and 6 share a classifier; label 2 has its score by chance, label 3 no training points."""
+    X = sparse.csr_matrix(np.array([[1.0]], np.float32))
+    shared = Weights(
+        np.array([0, 4]), np.array([0, 1, 2, 3], np.uint16), np.array([1, 5, 5, 2], np.float16),
+        np.zeros(4, np.float32), np.array([0, 1, 2, -1, 1, 3, 1], np.int32),
+    )  # fmt: skip
+    for k, expected in ((1, [1]), (3, [1, 2, 4]), (7, [1, 2, 4, 6, 5, 0, -1])):
+        assert LinearScorer(shared).top(X, k).labels.tolist() == [expected]
+    assert shared.to_csr().toarray().tolist() == [[1, 5, 5, 0, 5, 2, 5]]
+    assert np.isneginf(shared.label_intercepts()).tolist() == [False, False, False, True, False, False, False]
+
+
+@pytest.mark.parametrize("converts", [True, False])
+def test_half_precision_is_read_exactly(converts, monkeypatch):
+    """Every number that float16 has, subnormal ones included, by the processor's conversion and by shifts."""
+    if converts and not half._CONVERTS:
+        pytest.skip("this processor does not convert half precision")
+    monkeypatch.setattr(half, "_CONVERTS", converts)
+    numbers = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    numbers = numbers[np.isfinite(numbers)]
+
+    @njit
+    def converted(raw, found):
+        for j in range(raw.shape[0]):
+            found[j] = half.as_float(raw[j])
+
+    found = np.empty(numbers.size, np.float32)
+    converted(half.raw(numbers), found)
+    np.testing.assert_array_equal(found, numbers.astype(np.float32))
+
+
+def test_dense_rows_stay_within_their_room():
+    """However dense the weights are, dense rows take at most a fixed multiple of their memory."""
+    weights = sparse.random(400, 2000, 0.06, format="csr", random_state=0, dtype=np.float32)
+    ranker = scorer_of(weights, np.zeros(2000, np.float32))
+    place, rows = ranker._dense
+    assert 0 < rows.nbytes <= scorer._MOST_DENSE * ranker.weights.values.nbytes
+    assert (place >= 0).sum() == rows.shape[0]
 
 
 @pytest.fixture(scope="module")
@@ -70,25 +116,21 @@ def test_a_fitted_model_ranks_as_its_dense_scores(model):
     np.testing.assert_allclose(np.take_along_axis(scores, found.labels, axis=1), found.scores, rtol=1e-4, atol=1e-5)
 
 
-def test_single_points_and_batches_agree(model):
-    """The two ways add in different orders: scores agree up to rounding, labels wherever scores are not close."""
+def test_single_points_and_batches_agree_bit_for_bit(model):
     model, X = model
     together = model.predict(X, k=5)
     for i in range(0, X.shape[0], 29):
         alone = model.predict(X[i : i + 1], k=5)
-        np.testing.assert_allclose(alone.scores[0], together.scores[i], rtol=1e-5, atol=1e-5)
-        apart = np.abs(np.diff(together.scores[i])).min() > 1e-4
-        if apart:
-            np.testing.assert_array_equal(alone.labels[0], together.labels[i])
+        np.testing.assert_array_equal(alone.scores[0], together.scores[i])
+        np.testing.assert_array_equal(alone.labels[0], together.labels[i])
 
 
 def test_points_without_features_get_the_intercepts(model):
     model, X = model
-    for n_points in (2, MANY_POINTS):
-        found = model.predict(sparse.csr_matrix((n_points, X.shape[1]), dtype=np.float32), k=3)
-        best = np.lexsort((np.arange(model.n_labels_), -model.intercept_))[:3]
-        np.testing.assert_array_equal(found.labels, [best] * n_points)
-        np.testing.assert_array_equal(found.scores, [model.intercept_[best]] * n_points)
+    found = model._scorer.top(sparse.csr_matrix((2, X.shape[1]), dtype=np.float32), 3)
+    best = np.lexsort((np.arange(model.n_labels_), -model.intercept_))[:3]
+    np.testing.assert_array_equal(found.labels, [best] * 2)
+    np.testing.assert_array_equal(found.scores, [model.intercept_[best]] * 2)
 
 
 def test_probabilities_of_the_logistic_loss_are_those_of_the_margins():

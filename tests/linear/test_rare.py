@@ -13,7 +13,8 @@ from longtail.core.checkpoint import Checkpoint
 from longtail.core.run import Run
 from longtail.errors import ParameterError
 from longtail.linear import rare
-from longtail.linear.rare_kernels import MARGIN, Rows, build_rows, cut_sample, find_near, solve_rows, train_label
+from longtail.linear.rare_kernels import MARGIN, find_near, solve_rows, train_label
+from longtail.linear.rare_problem import Rows, build_rows, cut_sample
 from longtail.metrics import evaluate
 
 DATA = make_longtail(n_points=2000, n_features=1500, n_labels=300, random_state=3)
@@ -152,15 +153,13 @@ def test_the_model_is_about_that_of_the_full_solver(always, weighting):
 
 
 def test_the_objective_over_all_points_is_close_to_the_optimum():
-    from linear.twins import objective
+    from linear.twins import Problem, objective, weights_of
 
-    sets, full = solver(prune=0), DiSMEC(solver="full", prune=0, tol=1e-3).fit(X, Y)
-    trained = sets.train(RARE)
-    found = DiSMEC(prune=0).fit(X, Y)
-    dense_weights = found.weights_.toarray()
-    dense_weights[:, RARE] = trained.weights.toarray().T
-    found.weights_, found.intercept_[RARE] = sparse.csr_matrix(dense_weights), trained.intercepts
-    ratio = objective(found, X, Y)[RARE] / objective(full, X, Y)[RARE]
+    full = DiSMEC(solver="full", prune=0, tol=1e-3, weight_dtype="float32").fit(X, Y)
+    trained = solver(prune=0).train(RARE)
+    W = weights_of(full)
+    W[:, RARE] = np.vstack([trained.weights.toarray().T, trained.intercepts / full.bias])
+    ratio = Problem.of(full, X, Y).primal(W)[RARE] / objective(full, X, Y)[RARE]
     assert (ratio > 0.99).all()
     assert np.median(ratio) < 1.15
 

@@ -90,6 +90,7 @@ ADDED_LATER = {
         "beam": 160, "cluster_size": 8, "clusters_above": 50_000,  # one network, as before, for fewer labels
     },
     "glas": {"accumulate": 1, "checkpoint_seconds": 60.0, "warmup": 0.0, "weight_decay": 0.0},
+    "parabel": {"n_children": 2},  # binary, as before
     "pfastrexml": {"tail": "means", "weighting": None},
     "xgrank": {
         "accumulate": 1, "checkpoint_seconds": 60.0, "epsilon": 1e-8, "schedule": "linear", "compile": False,

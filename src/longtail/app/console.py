@@ -5,44 +5,81 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from longtail.core.plain import plain, plain_json
+
 if TYPE_CHECKING:  # it imports NumPy, which `--help` must not
     from longtail.core.progress import Progress
 
-messages = Console(stderr=True, highlight=False)
-_LINE_SECONDS = 30.0
+messages = Console(stderr=True, highlight=False, emoji=False)
+
+
+_quiet = False
 
 
 def say(text: str) -> None:
-    """Print a message to stderr."""
-    messages.print(text, markup=False, soft_wrap=True)
+    """Print a message to stderr; after --quiet only warnings."""
+    if not _quiet or text.startswith("warning:"):
+        _print(text)
+
+
+def be_quiet() -> None:
+    """Leave out messages and progress; warnings, errors and results stay."""
+    global _quiet
+    _quiet = True
+
+
+def be_verbose() -> None:
+    """Show what the library logs as information, too."""
+    logger = logging.getLogger("longtail")
+    logger.setLevel(logging.INFO)
+    for handler in logger.handlers:
+        if isinstance(handler, _ToMessages):
+            handler.setLevel(logging.INFO)
 
 
 def fail(text: str) -> None:
     """Print an error message; the caller exits with 2."""
-    messages.print(f"error: {text}", markup=False, soft_wrap=True, style="red")
+    _print(f"error: {text}", style="red")
+
+
+def _print(text: str, style: str | None = None) -> None:
+    with suppress(OSError):  # a terminal that is gone, or a full disk behind 2>: no reason to stop
+        messages.print(plain(text), markup=False, soft_wrap=True, style=style)
+
+
+def traceback(error: BaseException) -> None:
+    """Print the traceback of an error to stderr."""
+    from traceback import format_exception
+
+    for line in "".join(format_exception(error)).splitlines():
+        _print(line)
+
+
+def print_text(text: str) -> None:
+    """Print a text to stdout."""
+    sys.stdout.write(f"{text}\n")
 
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object to stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+    sys.stdout.write(plain_json(json.dumps(value, ensure_ascii=False, indent=1)) + "\n")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table to stdout: the first column aligned left, the others right."""
     table = Table(header_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=i > 0)
+        table.add_column(plain(column), justify="left" if i == 0 else "right", no_wrap=i > 0)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(plain, row))
     _print_titled(title, table)
 
 
@@ -52,14 +89,14 @@ def print_fields(title: str, fields: Mapping[str, Any]) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in fields.items():
-        table.add_row(name, readable(value))
+        table.add_row(plain(name), plain(readable(value), longest=100_000))
     _print_titled(title, table)
 
 
 def _print_titled(title: str, table: Table) -> None:
     # Without a terminal the width is unknown, and a table cut at 80 columns would lose numbers.
-    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
-    console.print(title, style="bold", soft_wrap=True)
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False, emoji=False)
+    console.print(plain(title), style="bold", soft_wrap=True)
     console.print(table)
 
 
@@ -78,76 +115,43 @@ def readable(value: Any) -> str:
 
 def progress() -> Progress:
     """Return a progress display: bars on a terminal, lines in a file or a pipe."""
-    return _Bars() if messages.is_terminal else _Lines()
+    from longtail.core.display import display
+    from longtail.core.progress import Silent
 
-
-class _Bars:
-    """One bar per task, with the time left."""
-
-    def __init__(self) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._bars = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left:"),
-            TimeRemainingColumn(), TextColumn("{task.fields[note]}"), console=messages, transient=True,
-        )  # fmt: skip
-
-    def start(self, task: str, total: int) -> None:
-        self._bars.add_task(task, total=total, note="")
-        self._bars.start()
-
-    def advance(self, amount: int = 1) -> None:
-        self._bars.advance(self._bars.task_ids[-1], amount)
-
-    def note(self, text: str) -> None:
-        self._bars.update(self._bars.task_ids[-1], note=text)
-
-    def finish(self) -> None:
-        self._bars.stop()
-        for task in self._bars.task_ids:
-            self._bars.remove_task(task)
-
-
-class _Lines:
-    """One line every half minute; short tasks print nothing. From the second line on it has the time left, at the pace
-    since the previous line: steps that a resumed run finds done take no time."""
-
-    def start(self, task: str, total: int) -> None:
-        self._task, self._total, self._done, self._note = task, total, 0, ""
-        self._shown_at, self._shown_done = time.monotonic(), -1
-
-    def advance(self, amount: int = 1) -> None:
-        self._done += amount
-        seconds = time.monotonic() - self._shown_at
-        if seconds < _LINE_SECONDS:
-            return
-        line = f"{self._task}: {self._done:,} of {self._total:,}"
-        if self._shown_done >= 0:
-            left = seconds / max(self._done - self._shown_done, 1) * (self._total - self._done)
-            line += f", about {_duration(left)} left"
-        say(line + (f"; {self._note}" if self._note else ""))
-        self._shown_at, self._shown_done = time.monotonic(), self._done
-
-    def note(self, text: str) -> None:
-        self._note = text
-
-    def finish(self) -> None: ...
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    return Silent() if _quiet else display(messages)
 
 
 @contextmanager
 def status(text: str) -> Iterator[None]:
     """Show on a terminal that work of unknown length is running, e.g. reading a file."""
-    if not messages.is_terminal:
+    if _quiet or not messages.is_terminal:
         yield
         return
-    with messages.status(escape(text)):
+    with messages.status(escape(plain(text))):
         yield
+
+
+@contextmanager
+def compiling_announced() -> Iterator[None]:
+    """Say once, inside the block, that kernels are being compiled, if the first of them is not in Numba's cache."""
+    from numba.core import event
+
+    class FirstOne(event.Listener):  # type: ignore[misc]
+        told = False
+
+        def on_start(self, event: Any) -> None:
+            if not self.told:
+                self.told = True
+                say("compiling kernels for this machine, once; later runs find them in Numba's cache")
+
+        def on_end(self, event: Any) -> None: ...
+
+    listener = FirstOne()
+    event.register("numba:compile", listener)
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)
 
 
 class _ToMessages(logging.Handler):
@@ -157,6 +161,9 @@ class _ToMessages(logging.Handler):
 
 def show_warnings() -> None:
     """Send the warnings that the library logs to stderr; called by `main`, never at import."""
+    global _quiet
+    _quiet = False
     logger = logging.getLogger("longtail")
+    logger.setLevel(logging.NOTSET)
     if not any(isinstance(handler, _ToMessages) for handler in logger.handlers):
         logger.addHandler(_ToMessages(logging.WARNING))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from longtail.app import options
+from longtail.app.reading import read, reads_data
 
 
+@reads_data
 def convert(
     source: Annotated[Path, typer.Argument(metavar="SRC", help=options.DATA_HELP, show_default=False)],
     target: Annotated[
@@ -21,9 +23,8 @@ def convert(
         ),
     ],
     overwrite: options.Overwrite = False,
-    text_field: options.TextField = "text",
-    labels_field: options.LabelsField = "labels",
-    separator: options.Separator = options.SEPARATOR,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Convert data to another format, e.g. to a directory that is memory-mapped when used."""
     from longtail.app.console import say, status
@@ -36,7 +37,7 @@ def convert(
         store.check_free(target, kind=KIND, overwrite=overwrite)
     else:
         files.check_free(target, overwrite=overwrite)
-    dataset = options.read(source, text_field=text_field, labels_field=labels_field, separator=separator)
+    dataset = read(source, reading)
     with status(f"writing {target}"):
         write_dataset(dataset, target, overwrite=overwrite)
     say(f"wrote {dataset.n_points:,} points with {dataset.n_labels:,} labels to {target}")

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail.app import options
+from longtail.app.reading import read, reads_data
 
 # (name in the table, model, weighting)
 CONTESTANTS = (
@@ -20,6 +21,7 @@ CONTESTANTS = (
 )
 
 
+@reads_data
 def demo(
     data: Annotated[
         Path | None, typer.Option(metavar="FILE", help=f"Your own data instead of generated data. {options.DATA_HELP}")
@@ -28,9 +30,8 @@ def demo(
         int, typer.Option(metavar="S", help="Seed of the generated data, or of the split of your own.")
     ] = 0,
     threads: Annotated[int | None, typer.Option(metavar="N", help="Number of threads; default: all cores.")] = None,
-    text_field: options.TextField = "text",
-    labels_field: options.LabelsField = "labels",
-    separator: options.Separator = options.SEPARATOR,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Train four models and show what rare labels gain.
 
@@ -38,15 +39,12 @@ def demo(
     Most occurrences of rare labels are missing, as in real data.
     The complete labels are known, and one column compares with them.
     """
-    from longtail.app.console import print_table, say
+    from longtail.app.console import print_table, print_text, say
     from longtail.core.parameters import check_whole
 
     check_whole("seed", seed, 0)
     options.check_threads(threads)
-    if data is None:
-        task = made_up(seed)
-    else:
-        task = split(options.read(data, text_field=text_field, labels_field=labels_field, separator=separator), seed)
+    task = made_up(seed) if data is None else split(read(data, reading), seed)
     say(f"{task.n_train:,} training points, {task.n_test:,} test points, {task.n_labels:,} labels")
     compile_kernels(task)
     rows = {name: contest(task, model, weighting, threads) for name, model, weighting in CONTESTANTS}
@@ -56,7 +54,7 @@ def demo(
         ["model", *columns],
         [[name, *(f"{row[column]:.1f}" for column in columns)] for name, row in rows.items()],
     )
-    typer.echo(verdict(rows["dismec"], rows["dismec, pw"], rows["dismec, pw-cb"]))
+    print_text(verdict(rows["dismec"], rows["dismec, pw"], rows["dismec, pw-cb"]))
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ def contest(task: Task, name: str, weighting: str | None, threads: int | None) -
     started = time.perf_counter()
     model.fit(task.X, task.Y, run=Run(progress()))
     seconds = time.perf_counter() - started
-    predictions = predict_in_chunks(model, task.X_test, min(KS[-1], task.n_labels))
+    predictions = predict_in_chunks(model, task.X_test, KS[-1])
     scores = score_predictions(
         predictions, task.Y_test, training_counts=model.label_counts_, n_training_points=model.n_points_
     )

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail.app import options
+from longtail.app.reading import read, reads_data
 
 if TYPE_CHECKING:
     from longtail.workflow.score import Scores
 
 ROWS = ("P", "nDCG", "PSP", "PSnDCG", "R", "coverage")
 SHOWN_KS = (1, 3, 5)
+MOST_UNKNOWN = 0.1  # share of the test labels that training may lack before this looks like a mistake
 
 
+@reads_data
 def evaluate(
     subject: Annotated[
         Path, typer.Argument(metavar="MODEL|FILE", help="Model directory or predictions file.", show_default=False)
@@ -28,9 +31,8 @@ def evaluate(
     propensity: options.Propensity = "default",
     exponent: options.Exponent = None,
     as_json: options.AsJson = False,
-    text_field: options.TextField = "text",
-    labels_field: options.LabelsField = "labels",
-    separator: options.Separator = options.SEPARATOR,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Evaluate a model or predictions: P, nDCG, PSP, PSnDCG, recall, coverage; head, torso and tail labels.
 
@@ -48,16 +50,17 @@ def evaluate(
 
     if not subject.exists():
         raise DataError("does not exist; give a model directory or a predictions file", path=subject)
-    fields: dict[str, Any] = {"text_field": text_field, "labels_field": labels_field, "separator": separator}
     chosen = parse_propensity(propensity)
     if store.kind_of(subject) == "model" or subject.is_dir():
-        predictions, Y, counts, n_points = _from_model(subject, data, train, fields, exponent)
+        predictions, Y, counts, n_points, names = _from_model(subject, data, train, reading, exponent)
     elif exponent is not None:
         raise ParameterError(f"{subject} is a predictions file; --exponent needs a model")
     else:
-        predictions, Y, counts, n_points = _from_file(subject, data, train, fields)
+        predictions, Y, counts, n_points, names = _from_file(subject, data, train, reading)
     if not np.isin(predictions.labels, Y.indices).any():
         say(f"warning: none of the predicted labels occurs in {data}; do they belong together?")
+    if counts is not None:
+        _mention_unknown(Y, counts, names)
     scores = score_predictions(predictions, Y, training_counts=counts, n_training_points=n_points, propensity=chosen)
     if counts is None:
         say("PSP, PSnDCG and the bands are left out: they need the training data's label counts (give --train DATA)")
@@ -67,10 +70,11 @@ def evaluate(
         show(f"{subject} on {data}", scores)
 
 
-Loaded = tuple[Any, Any, Any, int | None]
+# Predictions, observed labels, training points per label, number of training points, names of the labels
+Loaded = tuple[Any, Any, Any, int | None, list[str] | None]
 
 
-def _from_model(path: Path, data: Path, train: Path | None, fields: dict[str, Any], exponent: float | None) -> Loaded:
+def _from_model(path: Path, data: Path, train: Path | None, reading: dict[str, Any], exponent: float | None) -> Loaded:
     from longtail.app.console import progress
     from longtail.errors import DataError, ParameterError
     from longtail.workflow.apply import conform, predict_in_chunks
@@ -80,35 +84,60 @@ def _from_model(path: Path, data: Path, train: Path | None, fields: dict[str, An
     names = model.label_names_
     counts, n_points = model.label_counts_, model.n_points_
     if names is None and train is not None:  # its labels have the order of the training data
-        training = options.read(train, **fields)
+        training = read(train, reading, model=model)
         names = training.label_names
         if training.n_labels != model.n_labels_:
             raise DataError(f"has {training.n_labels} labels, but {path} was trained on {model.n_labels_}", path=train)
-    dataset = options.read(data, label_names=names, **fields)
+    dataset = read(data, reading, model=model, label_names=names)
     if names is None and dataset.label_names is not None:
         raise ParameterError(
             f"{path} was trained without label names, so its labels cannot be matched with those of {data}; "
             "train it with label_names, or give its training data (--train DATA)"
         )
     if train is not None:
-        training = options.read(train, label_names=dataset.label_names, **fields)
+        training = read(train, reading, model=model, label_names=dataset.label_names)
         counts, n_points = training.label_counts, training.n_points
-    predictions = predict_in_chunks(model, conform(dataset, model), min(KS[-1], model.n_labels_), progress())
-    return predictions, dataset.Y, counts, n_points
+    predictions = predict_in_chunks(model, conform(dataset, model), KS[-1], progress())
+    return predictions, dataset.binary().Y, counts, n_points, dataset.label_names
 
 
-def _from_file(path: Path, data: Path, train: Path | None, fields: dict[str, Any]) -> Loaded:
+def _from_file(path: Path, data: Path, train: Path | None, reading: dict[str, Any]) -> Loaded:
     from longtail.data import read_predictions
+    from longtail.data.labels import SEPARATOR
     from longtail.errors import ParameterError
 
-    training = None if train is None else options.read(train, **fields)
-    dataset = options.read(data, label_names=None if training is None else training.label_names, **fields)
+    training = None if train is None else read(train, reading)
+    dataset = read(data, reading, label_names=None if training is None else training.label_names)
     if training is not None and training.label_names is None and dataset.label_names is not None:
         raise ParameterError(f"{data} has label names, but {train} has none; they do not belong together")
-    predictions = read_predictions(path, label_names=dataset.label_names, ids_follow_names=training is not None)
+    predictions = read_predictions(
+        path,
+        label_names=dataset.label_names,
+        ids_follow_names=training is not None,
+        separator=reading.get("separator", SEPARATOR),
+    )
     if training is None:
-        return predictions, dataset.Y, None, None
-    return predictions, dataset.Y, training.label_counts, training.n_points
+        return predictions, dataset.binary().Y, None, None, dataset.label_names
+    return predictions, dataset.binary().Y, training.label_counts, training.n_points, dataset.label_names
+
+
+def _mention_unknown(Y: Any, counts: Any, names: list[str] | None) -> None:
+    """Say how many of the test labels have no training points: no prediction can be right about them."""
+    import numpy as np
+
+    from longtail.app.console import say
+
+    trained = np.flatnonzero(counts)
+    unknown = Y.indices[~np.isin(Y.indices, trained)]
+    if not unknown.size:
+        return
+    share = unknown.size / Y.nnz
+    said = f"{100 * share:.1f} % of the test labels ({np.unique(unknown).size:,} different) were not seen in training"
+    if share <= MOST_UNKNOWN:
+        say(f"{said}, and count as misses")
+        return
+    example, own = (number if names is None else repr(names[number]) for number in (unknown[0], trained[0]))
+    say(f"warning: {said}, e.g. {example}; a label of the training data is {own}: do they belong together?")
 
 
 def show(title: str, scores: Scores) -> None:

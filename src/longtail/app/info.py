@@ -8,23 +8,21 @@ from typing import Annotated, Any
 import typer
 
 from longtail.app import options
+from longtail.app.reading import read, reads_data
 
 
+@reads_data
 def info(
     path: Annotated[Path, typer.Argument(metavar="MODEL|DATA", help="Model directory or data.", show_default=False)],
     as_json: options.AsJson = False,
-    text_field: options.TextField = "text",
-    labels_field: options.LabelsField = "labels",
-    separator: options.Separator = options.SEPARATOR,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Show the properties of a model or a dataset."""
     from longtail.app.console import print_fields, print_json
     from longtail.core import store
 
-    if store.kind_of(path) == "model":
-        fields = model_fields(path)
-    else:
-        fields = data_fields(options.read(path, text_field=text_field, labels_field=labels_field, separator=separator))
+    fields = model_fields(path) if store.kind_of(path) == "model" else data_fields(read(path, reading))
     if as_json:
         print_json(fields)
     else:
@@ -46,6 +44,7 @@ def model_fields(path: Path) -> dict[str, Any]:
         **({"features": model.n_features_in_} if model.input_kind == "features" else {}),
         "labels": model.n_labels_,
         "label names": model.label_names_ is not None,
+        **({} if model.vocabulary_ is None else {"vocabulary": repr(model.vocabulary_)}),
         "training points": model.n_points_,
         "labels without training points": int((model.label_counts_ == 0).sum()),
         "size MB": store.size_in_bytes(path) / 1e6,

@@ -7,13 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-DATA_HELP = "XC file, JSON lines or CSV (also .gz, .xz, .zst), Parquet, SciPy .npz, or dataset directory."
-SEPARATOR = ";"  # that of longtail.data.labels, which imports NumPy
+DATA_HELP = (
+    "JSON, CSV or XC file (also .gz, .xz, .zst), Parquet, SciPy .npz, dataset directory, folder or pattern of files, "
+    "or - for standard input."
+)
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
-TextField = Annotated[str, typer.Option(help="Field or column with the text.", rich_help_panel="Reading")]
-LabelsField = Annotated[str, typer.Option(help="Field or column with the labels.", rich_help_panel="Reading")]
-Separator = Annotated[str, typer.Option(help="Separator between the labels in a CSV cell.", rich_help_panel="Reading")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Propensity = Annotated[
@@ -26,15 +25,6 @@ Exponent = Annotated[
         metavar="E", help="For propensityrerank and ranknet: 0 ranks as the base does, 1 favours rare labels."
     ),
 ]
-
-
-def read(path: Path, *, label_names: list[str] | None = None, **fields: Any) -> Any:
-    """Read a dataset, and show on a terminal that this is running."""
-    from longtail.app.console import status
-    from longtail.data import read_dataset
-
-    with status(f"reading {path}"):
-        return read_dataset(path, label_names=label_names, **fields)
 
 
 def check_apart(source: Path, target: Path) -> None:

@@ -2,70 +2,167 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from longtail.app import options
+from longtail.app.reading import read, reads_data
 
 
+@reads_data
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory.", show_default=False)],
     data: Annotated[Path | None, typer.Argument(metavar="DATA", help=options.DATA_HELP, show_default=False)] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Output file: .jsonl, .npz or .txt.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Output file: .csv, .tsv, .jsonl, .parquet, .npz, .txt; - for stdout."
+        ),
     ] = None,
     text: Annotated[
         str | None, typer.Option("--text", metavar="TEXT", help="One text, in quotes, instead of DATA.")
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Labels per point.")] = 5,
+    threshold: Annotated[
+        float | None, typer.Option(metavar="SCORE", help="Leave out labels whose score is below this.")
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(metavar="COLUMN,...", help="Columns or fields of DATA to copy to the output.")
+    ] = None,
+    fallback: Annotated[
+        str,
+        typer.Option(
+            metavar="none|popular",
+            help="Labels of points without a word or feature that the model knows: none, or the most frequent.",
+        ),
+    ] = "none",
     exponent: options.Exponent = None,
     as_json: options.AsJson = False,
     overwrite: options.Overwrite = False,
-    text_field: options.TextField = "text",
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Predict the k best labels per point and write them to a file, or print those of one --text."""
-    from longtail.app.console import progress, say
+    from longtail.core.fallback import FALLBACKS
     from longtail.core.inputs import check_k
+    from longtail.core.parameters import check_choice
+
+    _check_given(text, data, out)
+    if data is not None and out is not None and str(out) != "-":
+        from longtail.data.predictions_writer import check_predictions_path
+
+        options.check_apart(data, out)
+        check_predictions_path(out, overwrite=overwrite)  # before the work
+    check_choice("--fallback", fallback, FALLBACKS)
+    loaded = options.load(model, exponent)
+    k = check_k(k, loaded.n_labels_)
+    if text is not None:
+        _show(loaded, model, text, k, fallback, threshold, as_json=as_json)
+        return
+    assert data is not None
+    assert out is not None
+    # Here, not above: one text needs neither readers nor writers, and must not wait for them.
+    from longtail.app.console import progress, say
     from longtail.data import write_predictions
-    from longtail.data.predictions_io import check_predictions_path
+    from longtail.data.labels import SEPARATOR
     from longtail.workflow.apply import conform, predict_in_chunks
 
+    # Labels may be missing, and are not used.
+    dataset = read(data, reading, model=loaded, with_labels=False)
+    columns = _kept(keep, data, dataset.n_points, reading)
+    predictions = _filled(predict_in_chunks(loaded, conform(dataset, loaded), k, progress()), loaded, fallback)
+    if threshold is not None:
+        predictions = predictions.at_least(threshold)
+    ids, texts = (None, None) if _holds_numbers_only(out) else (dataset.ids, _label_texts(loaded))
+    write_predictions(
+        predictions, sys.stdout.buffer if str(out) == "-" else out, label_names=loaded.label_names_, label_texts=texts,
+        ids=ids, columns=columns, separator=reading.get("separator", SEPARATOR), overwrite=overwrite,
+    )  # fmt: skip
+    say(f"wrote {len(predictions):,} x {k} predictions to {'stdout' if str(out) == '-' else out}")
+
+
+def _check_given(text: str | None, data: Path | None, out: Path | None) -> None:
     if text is not None and (data is not None or out is not None):
         raise typer.BadParameter("give either --text TEXT, whose labels are printed, or DATA and --out FILE")
     if text is None and (data is None or out is None):
         raise typer.BadParameter("give DATA and --out FILE, or --text TEXT")
-    if data is not None and out is not None:
-        options.check_apart(data, out)
-        check_predictions_path(out, overwrite=overwrite)  # before the work
-    loaded = options.load(model, exponent)
-    check_k(k, loaded.n_labels_)
-    if text is not None:
-        _show(loaded, model, text, k, as_json=as_json)
-        return
-    assert data is not None
-    assert out is not None
-    dataset = options.read(data, text_field=text_field, labels_field=None)  # they may be missing, and are not used
-    predictions = predict_in_chunks(loaded, conform(dataset, loaded), k, progress())
-    write_predictions(predictions, out, label_names=loaded.label_names_, overwrite=overwrite)
-    say(f"wrote {len(predictions):,} x {k} predictions to {out}")
 
 
-def _show(loaded: Any, model: Path, text: str, k: int, *, as_json: bool) -> None:
+def _holds_numbers_only(out: Path) -> bool:
+    from longtail.data import files
+
+    return str(out) != "-" and files.suffixes(out)[0] in (".npz", ".txt")
+
+
+def _label_texts(loaded: Any) -> list[str] | None:
+    """Return what the vocabulary calls each label, if the model has one."""
+    return None if loaded.vocabulary_ is None else [loaded.shown_name(label) for label in range(loaded.n_labels_)]
+
+
+def _kept(keep: str | None, data: Path, n_points: int, reading: dict[str, Any]) -> dict[str, Any]:
+    """Read the columns of DATA that are copied to the output."""
+    from longtail.data.columns import read_columns
+    from longtail.data.reading import Reading
+    from longtail.errors import DataError
+
+    if keep is None:
+        return {}
+    how = Reading(delimiter=reading.get("delimiter"), encoding=reading.get("encoding"))
+    columns = read_columns(data, [name.strip() for name in keep.split(",") if name.strip()], how)
+    for name, values in columns.items():
+        if len(values) != n_points:
+            raise DataError(f"column {name!r} has {len(values):,} values, but there are {n_points:,} points", path=data)
+    return columns
+
+
+def _filled(found: Any, loaded: Any, fallback: str) -> Any:
+    """Say how many points have no labels, and give them the most frequent ones if asked to."""
+    from longtail.app.console import say
+    from longtail.core.fallback import with_popular
+
+    count = int(found.empty.sum())
+    if count:
+        known = "word" if loaded.input_kind == "text" else "feature"
+        given = "the most frequent labels"
+        if fallback != "popular":
+            given = f"no labels (--fallback popular gives {given})"
+        if len(found) == 1:
+            say(f"the point has no {known} that the model knows, and gets {given}")
+        else:
+            say(f"{count:,} of {len(found):,} points have no {known} that the model knows, and get {given}")
+    return with_popular(found, loaded) if fallback == "popular" else found
+
+
+def _show(
+    loaded: Any, model: Path, text: str, k: int, fallback: str, threshold: float | None, *, as_json: bool
+) -> None:
     """Print the labels of one text, best first."""
     from longtail.app.console import print_json, print_table
+    from longtail.errors import ParameterError
 
     options.check_reads_texts(loaded, model)
-    found = loaded.predict([text], k=k)
+    if (loaded.reading_ or {}).get("fields") == "separate":
+        raise ParameterError(f"{model} was trained on separate fields, which one --text does not have; give DATA")
+    found = _filled(loaded.predict([text], k=k), loaded, fallback)
+    if threshold is not None:
+        found = found.at_least(threshold)
     kept = found.labels[0] >= 0
     names = loaded.label_names_
-    labels = [label if names is None else names[label] for label in found.labels[0][kept].tolist()]
+    ids = found.labels[0][kept].tolist()
+    labels = [label if names is None else names[label] for label in ids]
+    shown = [loaded.shown_name(label) for label in ids]
     scores = found.scores[0][kept].tolist()
     if as_json:
-        print_json({"labels": labels, "scores": scores})
-    else:
-        print_table(
-            "labels, best first", ["label", "score"],
-            [[str(label), f"{score:.3f}"] for label, score in zip(labels, scores, strict=True)],
-        )  # fmt: skip
+        print_json({"labels": labels, "scores": scores, **({} if loaded.vocabulary_ is None else {"names": shown})})
+        return
+    rows = [[name, f"{score:.3f}"] for name, score in zip(shown, scores, strict=True)]
+    columns = ["label", "score"]
+    if loaded.vocabulary_ is not None:
+        columns, rows = (
+            ["label", "id", "score"],
+            [[row[0], str(label), row[1]] for row, label in zip(rows, labels, strict=True)],
+        )
+    print_table("labels, best first", columns, rows)

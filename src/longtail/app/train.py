@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from longtail.app import options
+from longtail.app.reading import kept, read, reads_data
 
 _ROWS_LOOKED_AT = 10_000
 
 
+@reads_data
 def train(
     data: options.Data,
     model: Annotated[
@@ -33,6 +37,13 @@ def train(
             "--set", metavar="KEY=VALUE", help="Parameter of the model, e.g. C=0.5 or features.min_df=2; repeatable."
         ),
     ] = None,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Names and parents of labels: CSV, JSON or SKOS (.rdf .ttl .nt)."),
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option(metavar="CODE", help="Language of the names in the vocabulary, e.g. fi.")
+    ] = None,
     unit_rows: Annotated[
         bool, typer.Option("--unit-rows", help="Scale rows of features to length 1, in training and in prediction.")
     ] = False,
@@ -40,9 +51,8 @@ def train(
     seed: Annotated[int | None, typer.Option(metavar="S", min=0, help="Seed of all random numbers.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run (MODEL.partial).")] = False,
     overwrite: options.Overwrite = False,
-    text_field: options.TextField = "text",
-    labels_field: options.LabelsField = "labels",
-    separator: options.Separator = options.SEPARATOR,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Train a model and write it to a directory.
 
@@ -52,13 +62,13 @@ def train(
     from longtail.core.model import KIND
     from longtail.core.processes import helps_another_process
     from longtail.core.store import check_free
-    from longtail.errors import DataError, ParameterError
     from longtail.workflow.build import build_estimator, parse_settings
+    from longtail.workflow.vocabulary import with_vocabulary, without_vocabulary
 
     options.check_threads(threads)
     check_free(out, kind=KIND, overwrite=overwrite)
 
-    def build(text: bool) -> Any:
+    def build(text: bool, values: dict[str, Any]) -> Any:
         estimator = build_estimator(
             model, text=text, unit_rows=unit_rows and not text, base=base, weighting=weighting, settings=values,
             threads=threads, seed=seed,
@@ -67,22 +77,80 @@ def train(
         return estimator
 
     values = parse_settings(settings or [])
-    try:
-        build(text=True)  # report a wrong name or value before reading a large file
-    except ParameterError as error:
-        try:
-            build(text=False)  # a name may fit only one kind of data
-        except ParameterError:
-            raise error from None
-    dataset = options.read(data, text_field=text_field, labels_field=labels_field, separator=separator)
-    if unit_rows and dataset.X is None:
-        raise DataError("--unit-rows is for features, but this dataset has only texts", path=data)
-    estimator = build(text=dataset.X is None)
-    if estimator.input_kind == "text" and dataset.texts is None:
-        raise DataError(f"{model} needs texts, but this dataset has only features", path=data)
+    _check_settings(build, without_vocabulary(values))
+    dataset = read(data, reading)
+    _check_kind(dataset, data, unit_rows=unit_rows)
+    known = _vocabulary(vocabulary, language, dataset)
+    estimator = build(text=dataset.X is None, values=with_vocabulary(values, known, dataset))
+    _check_points(estimator, dataset, data, model, separate=reading.get("fields") == "separate")
+    estimator.vocabulary_ = known
+    _read_label_texts(estimator, vocabulary)
     if estimator.input_kind == "features" and not helps_another_process():
         _mention_lengths(estimator, dataset.X)
+    estimator.reading_ = kept(reading)
     _fit_and_save(estimator, dataset, out, resume=resume, overwrite=overwrite)
+
+
+def _check_settings(build: Callable[..., Any], values: dict[str, Any]) -> None:
+    """Raise ParameterError for a wrong name or value, before a large file is read."""
+    from longtail.errors import ParameterError
+
+    try:
+        build(text=True, values=values)
+    except ParameterError as error:
+        try:
+            build(text=False, values=values)  # a name may fit only one kind of data
+        except ParameterError:
+            raise error from None
+
+
+def _check_kind(dataset: Any, data: Path, *, unit_rows: bool) -> None:
+    from longtail.errors import DataError
+
+    if unit_rows and dataset.X is None:
+        raise DataError("--unit-rows is for features, but this dataset has only texts", path=data)
+
+
+def _vocabulary(file: Path | None, language: str | None, dataset: Any) -> Any:
+    """Read the vocabulary, or make one of the label texts in the data; None if there are none."""
+    from longtail.data import read_vocabulary
+    from longtail.errors import ParameterError
+    from longtail.workflow.vocabulary import check_overlap, vocabulary_of
+
+    if file is None:
+        if language is not None:
+            raise ParameterError("--language is the language of a vocabulary (use --vocabulary FILE)")
+        return vocabulary_of(dataset)
+    found = read_vocabulary(file, language=language)
+    check_overlap(found, dataset, file)
+    return found
+
+
+def _read_label_texts(estimator: Any, file: Path | None) -> None:
+    """Let models that read the texts of labels read them from the vocabulary, unless they have another file."""
+    if file is not None:
+        default = [key for key, value in estimator.get_params().items() if key.endswith("label_text") and value is True]
+        estimator.set_params(**dict.fromkeys(default, str(file)))
+
+
+def _check_points(estimator: Any, dataset: Any, data: Path, model: str, *, separate: bool) -> None:
+    """Raise an error if the model cannot use weights, relevances or prefixed words of this dataset."""
+    from longtail.errors import DataError, ParameterError
+    from longtail.features import TextPipeline
+
+    if estimator.input_kind == "text" and dataset.texts is None:
+        raise DataError(f"{model} needs texts, but this dataset has only features", path=data)
+    if separate and estimator.input_kind == "text" and not isinstance(estimator, TextPipeline):
+        raise ParameterError(f"--fields separate is for models on TF-IDF features, but {model} reads texts itself")
+    if dataset.weights is not None and not estimator.takes_weights():
+        raise ParameterError(
+            f"{model} takes no weights of points, but {data} has some; use dismec, or no --weight-field"
+        )
+    if dataset.has_relevances:
+        raise DataError(
+            f"has relevances of labels, which {model} cannot use; count every label as 1 by --relevance-field ''",
+            path=data,
+        )
 
 
 def _mention_lengths(estimator: Any, X: Any) -> None:
@@ -107,13 +175,12 @@ def _mention_lengths(estimator: Any, X: Any) -> None:
 
 
 def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, overwrite: bool) -> None:
-    from longtail.app.console import progress, say
+    from longtail.app.console import compiling_announced, progress, say
     from longtail.core.checkpoint import Checkpoint
     from longtail.core.processes import helps_another_process
     from longtail.core.progress import Silent
     from longtail.core.run import Run
     from longtail.core.store import size_in_bytes
-    from longtail.errors import DataError, ModelError, ParameterError
     from longtail.features.pipeline import model_behind
 
     first = not helps_another_process()
@@ -123,22 +190,13 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
     try:
         inputs = dataset.texts if estimator.input_kind == "text" else dataset.X
         run = Run(progress() if first else Silent(), checkpoint)
-        estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=run)
+        more = {} if dataset.weights is None else {"sample_weight": dataset.weights}
+        with compiling_announced() if first else nullcontext():
+            estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=run, **more)
         if first:
             estimator.save(out, overwrite=overwrite)
     except BaseException as error:
-        # A killed process does not get here and leaves its parts. A user who interrupts wants nothing left, and with
-        # wrong data or parameters nothing is worth keeping. Any other error (a full disk, too little memory, a loss
-        # that is not finite) must not cost the finished parts.
-        interrupted = isinstance(error, KeyboardInterrupt)
-        if not resume and (interrupted or isinstance(error, (DataError, ModelError, ParameterError))):
-            checkpoint.clear()
-            if interrupted:
-                say("interrupted; nothing was kept (use --resume to keep finished parts)")
-        elif not resume and not checkpoint.holds_parts():
-            checkpoint.clear()
-        elif checkpoint.holds_parts():
-            say(f"{'interrupted; ' * interrupted}finished parts are kept in {partial}; continue with --resume")
+        _keep_or_clear(checkpoint, error, resume=resume)
         raise
     checkpoint.clear()
     if not first:
@@ -149,3 +207,25 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
         f"trained {name} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "
         f"in {seconds:.1f} s; wrote {out} ({size_in_bytes(out) / 1e6:.1f} MB)"
     )
+
+
+def _keep_or_clear(checkpoint: Any, error: BaseException, *, resume: bool) -> None:
+    """Decide what an error leaves of an unfinished training, and say where it is.
+
+    With wrong data or parameters nothing is worth keeping. Whatever else ends a training (Ctrl-C, SIGTERM, a full disk,
+    too little memory, a loss that is not finite) must not cost the finished parts, just as a kill does not.
+    """
+    from longtail.app.console import say
+    from longtail.errors import DataError, ModelError, ParameterError
+
+    stopped = isinstance(error, KeyboardInterrupt)  # by Ctrl-C, SIGTERM or SIGHUP
+    wrong = isinstance(error, (DataError, ModelError, ParameterError))
+    if not resume and (wrong or not checkpoint.holds_parts()):
+        checkpoint.clear()
+        if stopped:
+            say("interrupted; no part was finished, and nothing was kept")
+    elif checkpoint.holds_parts():
+        say(
+            f"{'interrupted; ' * stopped}finished parts are kept in {checkpoint.folder}: "
+            "the same command with --resume continues from there; to discard them, delete that folder"
+        )

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
+
+from longtail.core.compiled import njit
 
 _IN_MEMORY = 2**28  # bytes; larger matrices of copies are written to a temporary file and memory-mapped
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from scipy import optimize
 from scipy.special import expit
 
+from longtail.core.check_arrays import check_finite
 from longtail.core.predictions import Predictions
 from longtail.core.state import State
-from longtail.errors import DataError
+from longtail.errors import DataError, ModelError
 
 Floats = NDArray[np.float64]
 
@@ -90,7 +91,14 @@ class Calibration:
 
     @classmethod
     def from_state(cls, state: State) -> Calibration:
-        return cls(state.arrays["knots"], state.arrays["log_odds"])
+        """Undo `to_state`, or raise ModelError if this is no increasing function."""
+        knots = state.array("knots", np.float64, (None,))
+        log_odds = state.array("log_odds", np.float64, (knots.size,))
+        check_finite("knots", knots)
+        check_finite("log_odds", log_odds)
+        if knots.size < 2 or (np.diff(knots) <= 0).any() or (np.diff(log_odds) < 0).any():
+            raise ModelError("the knots and the log-odds of a calibration must increase")
+        return cls(knots, log_odds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +139,7 @@ class CalibrationOfGroups:
 
     @classmethod
     def from_state(cls, state: State) -> CalibrationOfGroups:
-        return cls([Calibration.from_state(state.part(str(i))) for i in range(int(state.values["n_parts"]))])
+        return cls([Calibration.from_state(state.part(str(i))) for i in range(state.whole("n_parts", 1))])
 
 
 def log_probability(log_odds: NDArray[Any]) -> NDArray[Any]:

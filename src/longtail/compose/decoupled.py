@@ -129,7 +129,7 @@ class Decoupled:
             ids[:, : best.k] = np.where(none, -1, np.append(labels, -1)[np.where(none, -1, best.labels)])
             scores[:, : best.k] = np.where(none, -np.inf, best.scores)
             found.append(best_of(ids, scores, k))
-        return Predictions(*(np.hstack([getattr(p, part) for p in found]) for part in ("labels", "scores")))
+        return Predictions(np.hstack([p.labels for p in found]), np.hstack([p.scores for p in found]))
 
 
 def names_of(labels: NDArray[np.int32], names: list[str] | None, n_labels: int) -> list[str] | None:

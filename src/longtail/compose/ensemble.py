@@ -6,21 +6,22 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import optimize, sparse
 from scipy.special import expit
 
 from longtail.compose.calibration import CalibrationOfGroups, Floats
-from longtail.compose.reranker import best_of
+from longtail.compose.reranker import best_of, check_groups
 from longtail.compose.unseen import Splits, Unseen, n_score_groups, predict_given, predict_unseen, score_groups
+from longtail.core.check_arrays import check_finite
+from longtail.core.compiled import njit
 from longtail.core.estimator import Prepared
 from longtail.core.parameters import check_choice, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.wrapper import Wrapper, check_fitted_part, check_part, new_part
-from longtail.errors import ParameterError
+from longtail.errors import ModelError, ParameterError
 from longtail.metrics import Matches
 
 COMBINATIONS = ("scores", "ranks")
@@ -113,6 +114,11 @@ class Ensemble(Splits, Wrapper):
                 models[number] = inner[key]
                 self.models = tuple(models) if isinstance(self.models, tuple) else models
         return self
+
+    @property
+    def score_scale(self) -> str | None:  # type: ignore[override]
+        """The scale of scores: logarithms of mean probabilities, or means of ranks."""
+        return "log probability" if self.combine == "scores" else None
 
     def check_parameters(self) -> None:
         models = self.parts
@@ -221,9 +227,14 @@ class Ensemble(Splits, Wrapper):
 
     def _set_state(self, state: State) -> None:
         super()._set_state(state)
-        self.weights_ = state.arrays["weights"]
-        count = int(state.values["n_calibrations"])
+        n_models, count = len(self.parts_), state.whole("n_calibrations")
+        self.weights_ = state.array("weights", np.float64, (n_models,))
+        check_finite("weights", self.weights_)
+        if count not in (0, n_models) or self.weights_.min() < 0 or self.weights_.sum() <= 0:
+            raise ModelError(f"the weights or the calibrations do not fit {n_models} models")
         self.calibrations_ = [CalibrationOfGroups.from_state(state.part(f"calibration{i}")) for i in range(count)]
+        for calibration, model in zip(self.calibrations_, self.parts_, strict=False):
+            check_groups(calibration, model)
 
 
 def _place(key: str, n_models: int) -> tuple[int, str]:

@@ -50,6 +50,11 @@ class PropensityRerank(Reranker):
 
     exponent: float = 0.5
 
+    @property
+    def score_scale(self) -> str | None:  # type: ignore[override]
+        """The scale of scores: logarithms of probabilities with exponent 0."""
+        return "log probability" if self.exponent == 0 else None
+
     def check_parameters(self) -> None:
         super().check_parameters()
         check_exponent(self.exponent)

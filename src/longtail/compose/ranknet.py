@@ -192,8 +192,8 @@ class RankNet(Reranker):
 
     def _set_state(self, state: State) -> None:
         super()._set_state(state)
-        self.exponent_, self.held_out_psp_ = float(state.values["exponent"]), state.values["held_out_psp"]
-        self.blocks_ = ResidualBlocks.from_state(state.part("blocks"))
+        self.exponent_, self.held_out_psp_ = check_exponent(state.values["exponent"]), state.values["held_out_psp"]
+        self.blocks_ = ResidualBlocks.from_state(state.part("blocks"), self.n_labels_)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,20 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.compose.calibration import CalibrationOfGroups, Floats, log_probability
 from longtail.compose.unseen import Splits, Unseen, n_score_groups, predict_given, predict_unseen, score_groups
 from longtail.core import topk
+from longtail.core.check_arrays import check_above_zero
+from longtail.core.compiled import njit
 from longtail.core.estimator import Prepared
 from longtail.core.parameters import check_at_least_zero, check_choice, check_whole
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.wrapper import Wrapper, check_fitted_part
-from longtail.errors import ParameterError
+from longtail.errors import ModelError, ParameterError
 from longtail.metrics import Matches
 from longtail.objectives.propensity import Propensities, PropensityModel, propensities_from
 
@@ -138,7 +139,16 @@ class Reranker(Splits, Wrapper):
     def _set_state(self, state: State) -> None:
         super()._set_state(state)
         self.calibration_ = CalibrationOfGroups.from_state(state.part("calibration"))
-        self._set_inverse(state.arrays["inverse_propensities"])
+        check_groups(self.calibration_, self.base_)
+        inverse = state.array("inverse_propensities", (np.float64, np.float32), (self.n_labels_,))
+        check_above_zero("inverse_propensities", inverse)
+        self._set_inverse(inverse)
+
+
+def check_groups(calibration: CalibrationOfGroups, model: Any) -> None:
+    """Raise ModelError unless a loaded calibration has one part per model that a score may come from."""
+    if len(calibration.parts) != n_score_groups(model):
+        raise ModelError(f"there are {len(calibration.parts)} calibrations for {n_score_groups(model)} kinds of scores")
 
 
 def check_exponent(exponent: float) -> float:
@@ -159,7 +169,9 @@ def log_quotient(
 def best_of(candidates: NDArray[np.int32], scores: NDArray[Any], k: int) -> Predictions:
     """Return the k best candidates per point (-1 pads), ties by the lower label id."""
     best = empty_top(candidates.shape[0], k)
-    _best_of(candidates, np.ascontiguousarray(scores, dtype=np.float32), *best)
+    with np.errstate(over="ignore"):  # a score too large for float32 is infinite, and ranks first
+        narrow = np.ascontiguousarray(scores, dtype=np.float32)
+    _best_of(candidates, narrow, *best)
     return Predictions(*best)
 
 

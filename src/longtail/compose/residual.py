@@ -13,9 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from longtail.core.check_arrays import check_within
+from longtail.core.compiled import njit
 from longtail.core.state import State
 
 Floats = NDArray[np.float32]
@@ -50,7 +51,8 @@ class ResidualBlocks:
 
     def __call__(self, labels: NDArray[np.int32], log_odds: NDArray[np.float64]) -> Floats:
         """Return the new log-odds of candidates (n, m; -1 pads); those of padding do not change."""
-        result = np.array(log_odds, dtype=np.float32, order="C")
+        with np.errstate(over="ignore"):  # log-odds too large for float32 are infinite
+            result = np.array(log_odds, dtype=np.float32, order="C")
         places = np.where(labels >= 0, self.rows[labels], np.int32(-1))
         _pass_through(places, self.inward, self.hidden_bias, self.outward, self.bias, result)
         return result
@@ -65,8 +67,20 @@ class ResidualBlocks:
         return State(arrays=dict(vars(self)))
 
     @classmethod
-    def from_state(cls, state: State) -> ResidualBlocks:
-        return cls(**state.arrays)
+    def from_state(cls, state: State, n_labels: int) -> ResidualBlocks:
+        """Undo `to_state`, or raise ModelError if the arrays do not fit together."""
+        inward = state.array("inward", np.float32, (None, None, None))
+        n_blocks, n_rows, n_units = inward.shape
+        blocks = cls(
+            state.array("rows", np.int32, (n_labels,)),
+            inward,
+            state.array("hidden_bias", np.float32, (n_blocks, n_units)),
+            state.array("outward", np.float32, (n_blocks, n_rows, n_units)),
+            state.array("bias", np.float32, (n_blocks, n_rows)),
+        )
+        # Without blocks nothing is looked up.
+        check_within("rows", blocks.rows, -1, n_rows if n_blocks else n_labels)
+        return blocks
 
 
 # Sums in any order: five times as fast, and prediction should cost little beside that of the base.

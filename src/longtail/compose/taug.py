@@ -21,7 +21,7 @@ from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.wrapper import Wrapper
-from longtail.errors import DataError, ParameterError
+from longtail.errors import DataError, ModelError, ParameterError
 from longtail.metrics import Matches
 
 _CANDIDATES = 20  # labels per model that calibration uses
@@ -98,6 +98,12 @@ class Taug(Splits, Wrapper):
         check_choice("merge", self.merge, ("calibrated", "raw"))
         self.check_splits()
 
+    @property
+    def score_scale(self) -> str | None:  # type: ignore[override]
+        """The scale of scores: logarithms of probabilities if calibrated, else what the base gives."""
+        calibrated = bool(self.calibrations_) if hasattr(self, "calibrations_") else self.merge == "calibrated"
+        return "log probability" if calibrated else None
+
     def _prepare(self, X: Any, Y: sparse.csr_matrix, **more: Any) -> Prepared:
         if Y.shape[1] < 2:
             raise DataError("one label cannot be split into head and tail; Taug needs at least 2")
@@ -153,6 +159,12 @@ class Taug(Splits, Wrapper):
     def _part_names(self, number: int, n_labels: int) -> list[str] | None:
         return names_of((self.head_, self.tail_)[number], self.label_names_, n_labels)
 
+    def _check_parts(self) -> None:
+        if len(self.parts_) != 2:
+            raise ModelError(f"there are {len(self.parts_)} models inside, but must be 2")
+        for labels, part in zip((self.head_, self.tail_), self.parts_, strict=True):
+            self._check_part(part, labels.size, labels.size + 1)  # one more: "none of these"
+
     def _get_state(self) -> State:
         state = super()._get_state()
         state.arrays |= {"head": self.head_, "tail": self.tail_}
@@ -162,9 +174,16 @@ class Taug(Splits, Wrapper):
         return state
 
     def _set_state(self, state: State) -> None:
-        self.head_, self.tail_ = state.arrays["head"], state.arrays["tail"]
+        self.head_, self.tail_ = (state.array(name, np.int32, (None,)) for name in ("head", "tail"))
+        for labels in (self.head_, self.tail_):
+            if not labels.size or (np.diff(labels) <= 0).any():
+                raise ModelError("head and tail must be sorted label ids, at least one each")
+        if not np.array_equal(np.sort(np.concatenate([self.head_, self.tail_])), np.arange(self.n_labels_)):
+            raise ModelError("every label must be in the head or in the tail")
         super()._set_state(state)
-        count = int(state.values["n_calibrations"])
+        count = state.whole("n_calibrations")
+        if count not in (0, 2):
+            raise ModelError(f"n_calibrations is {count}, but must be 0 or 2")
         self.calibrations_ = [Calibration.from_state(state.part(f"calibration{i}")) for i in range(count)]
         self.score_groups_ = self._score_groups()
 

@@ -30,6 +30,7 @@ except ImportError:  # Windows: no locks between runs
 
 logger = logging.getLogger(__name__)
 
+_JOB = "job.json"
 _LOCK = "lock"
 _DIGEST = "sha256"
 
@@ -52,6 +53,7 @@ class Checkpoint:
         self.folder = Path(folder)
         self.resume = resume
         self._opened = False
+        self._inner = False
         self._unlock: Callable[[], Any] = lambda: None
 
     def open(self, job: dict[str, Any]) -> None:
@@ -70,29 +72,37 @@ class Checkpoint:
         if helps_another_process():
             return
         identity = json.dumps({**job, "longtail": longtail.__version__}, sort_keys=True)
-        file = self.folder / "job.json"
+        file = self.folder / _JOB
         with self._output_errors():
             if self.folder.exists() and not file.is_file() and self._foreign_files():
                 raise OutputError(f"{self.folder} exists, but is not a folder of unfinished work; move it away")
             self.folder.mkdir(exist_ok=True)
             self._lock()
-            if self.resume and file.is_file() and file.read_text(encoding="utf-8") != identity:
-                raise OutputError(
-                    f"{self.folder} holds unfinished work with other data, parameters or versions; "
-                    "use the same ones, or start over without --resume"
-                )
+            if self.resume and file.is_file():
+                self._check_same_job(file, identity)
             if not self.resume:
                 if file.is_file():
                     logger.warning(
                         "%s holds unfinished work; starting over (resume=True, --resume would continue it)", self.folder
                     )
-                for part in self.folder.iterdir():
-                    if part.is_dir():
-                        shutil.rmtree(part)
-                    elif part.name != _LOCK:
-                        part.unlink()
+                _remove_parts(self.folder)
             self._write(file, identity.encode())
         self._opened = True
+
+    def _check_same_job(self, file: Path, identity: str) -> None:
+        """Raise OutputError if the unfinished work is that of another job; say so if there is none yet."""
+        found = file.read_bytes()
+        if found != identity.encode():
+            try:
+                json.loads(found)
+            except (ValueError, RecursionError) as error:
+                raise OutputError(f"{file} is damaged; start over without --resume") from error
+            raise OutputError(
+                f"{self.folder} holds unfinished work with other data, parameters or versions; "
+                "use the same ones, or start over without --resume"
+            )
+        if not self._inner and not any(self.folder.rglob("*.safetensors")):
+            logger.warning("%s holds no finished parts yet; starting from the beginning", self.folder)
 
     def _foreign_files(self) -> list[Path]:
         """Return the files that are not left over from a run that was killed right at its start."""
@@ -145,7 +155,7 @@ class Checkpoint:
                 arrays = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118 - no mapping
                 if (content.metadata() or {}).get(_DIGEST) == _digest(arrays):
                     return arrays
-        except SafetensorError:
+        except (SafetensorError, OSError, ValueError, TypeError, KeyError):  # the last: types that NumPy lacks
             pass
         logger.warning("%s is damaged; repeating this part of the work", file)
         return None
@@ -168,7 +178,9 @@ class Checkpoint:
 
     def part(self, name: str) -> Checkpoint:
         """Return a checkpoint inside this one, for a model that is trained as part of this job."""
-        return Checkpoint(self.folder / name, resume=self.resume)
+        inner = Checkpoint(self.folder / name, resume=self.resume)
+        inner._inner = True
+        return inner
 
     def holds_parts(self) -> bool:
         """Return whether this job has stored anything that a later run could continue from."""
@@ -177,6 +189,8 @@ class Checkpoint:
     def clear(self) -> None:
         """Remove the folder if this job opened it; a folder that `open` refused belongs to someone else."""
         if self._opened:
+            with contextlib.suppress(OSError):
+                _remove_parts(self.folder)
             shutil.rmtree(self.folder, ignore_errors=True)
             self._opened = False
         self._unlock()
@@ -185,6 +199,19 @@ class Checkpoint:
         temporary = file.with_suffix(".tmp")
         temporary.write_bytes(content)
         os.replace(temporary, file)
+
+
+def _remove_parts(folder: Path) -> None:
+    """Remove all but the files that say whose the folder is.
+
+    Folders of parts lose these files last, too: a kill meanwhile must not leave a folder that `open` would refuse.
+    """
+    for part in folder.iterdir():
+        if part.is_dir() and not part.is_symlink():
+            _remove_parts(part)
+            shutil.rmtree(part)
+        elif part.name not in (_JOB, _LOCK):
+            part.unlink()
 
 
 def _digest(arrays: dict[str, Array]) -> str:

@@ -7,9 +7,9 @@ import os
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from longtail.core import registry
+from longtail.core.base import Parameterised
 from longtail.errors import ModelError, ParameterError
 
 _CLASS = "$class"
@@ -54,7 +54,7 @@ def encode(value: Any) -> Any:
 
 def parameters(value: Any) -> dict[str, Any]:
     """Return the constructor parameters of an estimator or of a dataclass."""
-    if isinstance(value, BaseEstimator):
+    if isinstance(value, Parameterised):
         return dict(value.get_params(deep=False))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}

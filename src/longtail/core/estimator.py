@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,27 +13,29 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
 
+from longtail.core.answers import Answers
+from longtail.core.base import Parameterised
 from longtail.core.explanation import Explanation
+from longtail.core.fallback import FALLBACKS, with_popular
 from longtail.core.fingerprint import data_fingerprint
 from longtail.core.inputs import (
     check_features,
     check_k,
-    check_label_names,
-    check_labels,
     check_lengths,
     check_texts,
+    empty_rows,
     n_rows,
 )
 from longtail.core.interrupts import plain_interrupts
 from longtail.core.job import job_of
-from longtail.core.parameters import check_whole
+from longtail.core.label_lists import labels_and_names
+from longtail.core.parameters import check_choice
 from longtail.core.predictions import Predictions
-from longtail.core.registry import unknown
 from longtail.core.run import Run
 from longtail.core.state import State
-from longtail.errors import DataError, NotFittedError, ParameterError
+from longtail.core.vocabulary import Vocabulary
+from longtail.errors import DataError, ModelError, NotFittedError, ParameterError
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +60,7 @@ class Prepared:
         return {}
 
 
-class Estimator(BaseEstimator, ABC):
+class Estimator(Answers, Parameterised, ABC):
     """Base of every model.
 
     A subclass declares its parameters as fields of a keyword-only dataclass (`@dataclass(kw_only=True, eq=False,
@@ -95,24 +98,41 @@ class Estimator(BaseEstimator, ABC):
     label_counts_: NDArray[np.int64]
     label_names_: list[str] | None
     fingerprint_: str
+    # What scores are: "probability", "log probability", or None for anything else.
+    score_scale: str | None = None
     # For each label, which of the models inside gives its scores, if their scales differ (Taug).
     score_groups_: NDArray[np.int8] | None = None
+    # How the training data was read, such as the fields of the text; the command line reads other data in the same way.
+    reading_: dict[str, Any] | None = None
+    # Names and hierarchy of the labels, if there is a vocabulary.
+    vocabulary_: Vocabulary | None = None
+    # Where the model was loaded from, "" for a model inside another, until `_check_learned` was called.
+    _unchecked: str | None = None
 
     def fit(
-        self, X: Any, Y: Any, *, label_names: Sequence[str] | None = None, run: Run | None = None, **more: Any
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        label_names: Sequence[str] | None = None,
+        run: Run | None = None,
+        verbose: bool = False,
+        **more: Any,
     ) -> Self:
         """Train on points and their observed labels.
 
         Parameters
         ----------
-        X : sparse matrix, array or sequence of str
-            CSR or dense features, or texts, as `input_kind` says.
-        Y : sparse matrix, array or list of lists
-            A 0/1 matrix, or one list of label ids per point.
+        X : sparse matrix, array, DataFrame, or sequence of str
+            CSR or dense features, or texts (a list or a Series), as `input_kind` says.
+        Y : sparse matrix, array, DataFrame, or list of lists
+            A 0/1 matrix, or one list of label names or label ids per point.
         label_names : sequence of str, optional
-            Distinct names, stored with the model.
+            Distinct names, stored with the model; by default the names in Y, sorted, or the columns of a DataFrame.
         run : Run, optional
             Where to show progress and where to keep finished parts.
+        verbose : bool, default False
+            Show progress: a bar in a terminal or a notebook, elsewhere a line every half minute.
         **more
             Arguments of single models, e.g. `sample_weight` (DiSMEC).
 
@@ -132,13 +152,12 @@ class Estimator(BaseEstimator, ABC):
         self.check_parameters()
         X = self._check_X(X)
         n_points = n_rows(X)
-        Y = check_labels(Y, n_points=n_points)
+        Y, names = labels_and_names(Y, label_names, n_points=n_points)
         if n_points == 0 or Y.shape[1] == 0:
             raise DataError(f"nothing to learn from: {n_points} points, {Y.shape[1]} labels")
         if Y.nnz == 0:
             raise DataError("nothing to learn from: no point has a label")
-        names = check_label_names(label_names, Y.shape[1])
-        self.n_points_, self.n_labels_ = n_points, Y.shape[1]
+        self.n_points_, self.n_labels_, self._unchecked = n_points, Y.shape[1], None
         if self._kind_to_fit() == "features":
             self.n_features_in_ = X.shape[1]
         self.label_counts_ = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int64)
@@ -146,7 +165,7 @@ class Estimator(BaseEstimator, ABC):
         self.fingerprint_ = data_fingerprint(X, Y)
         try:
             with plain_interrupts():
-                prepared, run = self._prepare(X, Y, **more), run or Run()
+                prepared, run = self._prepare(X, Y, **more), (run or Run()).shown(verbose)
                 self._open_job(run, self.fingerprint_, **prepared.job())
                 self._fit(prepared, run)
         except BaseException:
@@ -154,15 +173,20 @@ class Estimator(BaseEstimator, ABC):
             raise
         return self
 
-    def predict(self, X: Any, *, k: int = 5, **options: Any) -> Predictions:
+    def predict(self, X: Any, *, k: int = 5, fallback: str = "none", **options: Any) -> Predictions:
         """Return the k best labels per point, best first.
+
+        A point that the model can say nothing about, because it has no feature or no word that the model knows, gets no
+        labels: its row is padding.
 
         Parameters
         ----------
         X : sparse matrix, array or sequence of str
             Points of the kind that the model was trained on.
         k : int, default 5
-            Labels per point.
+            Labels per point; a model with fewer labels gives all of them.
+        fallback : {"none", "popular"}, default "none"
+            "popular" gives points without labels the most frequent ones; their scores are shares of training points.
         **options
             Other values, for this call, of parameters that may be changed after `fit`, e.g. `exponent` or `beam`. A
             wrapper passes options that it does not have to the models inside.
@@ -182,11 +206,17 @@ class Estimator(BaseEstimator, ABC):
         """
         self.check_fitted()
         if options:
-            return self.adjusted(**options).predict(X, k=k)
+            return self.adjusted(**options).predict(X, k=k, fallback=fallback)
         self.check_parameters()  # some may have been changed after `fit`
+        check_choice("fallback", fallback, FALLBACKS)
         k = check_k(k, self.n_labels_)
         with plain_interrupts():
-            return self._predict(self._check_X(X, fitted=True), k)
+            X = self._check_X(X, fitted=True)
+            found, unreadable = self._predict(X, k), self._unreadable(X)
+        if unreadable is not None:
+            found = found.without(unreadable)
+        found = with_popular(found, self) if fallback == "popular" else found
+        return found.labelled(self.n_labels_, self.label_names_)
 
     def adjusted(self, **options: Any) -> Self:
         """Return a copy that predicts with other values of `adjustable` parameters.
@@ -212,6 +242,10 @@ class Estimator(BaseEstimator, ABC):
             if name in options:
                 setattr(view, name, options[name])
         return view
+
+    def takes_weights(self) -> bool:
+        """Return whether `fit` takes `sample_weight`, one weight per point."""
+        return "sample_weight" in inspect.signature(self._prepare).parameters
 
     def options(self) -> set[str]:
         """Return the parameters that `predict` takes for one call."""
@@ -239,19 +273,6 @@ class Estimator(BaseEstimator, ABC):
         self.check_fitted()
         raise ParameterError(f"{type(self).__name__} cannot explain its scores; models that read texts can (XGRank)")
 
-    def label_id(self, label: int | str) -> int:
-        """Return the id of a label, given its id or its name."""
-        if isinstance(label, str):
-            if self.label_names_ is None:
-                raise ParameterError(f"the model has no label names; give the id of {label!r}")
-            if label not in self.label_names_:
-                raise ParameterError(unknown("label", label, self.label_names_))
-            return self.label_names_.index(label)
-        check_whole("label", label, 0)
-        if label >= self.n_labels_:
-            raise ParameterError(f"label is {label}, but the model has {self.n_labels_} labels")
-        return int(label)
-
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model to a directory; `longtail.load_model` reads it back.
 
@@ -267,12 +288,27 @@ class Estimator(BaseEstimator, ABC):
         save_model(self, path, overwrite=overwrite)
 
     def check_fitted(self) -> None:
-        """Raise NotFittedError if the model is not fitted."""
+        """Raise NotFittedError if the model is not fitted, ModelError if its directory has numbers out of range."""
         if not hasattr(self, "n_labels_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(X, Y) first")
+        if self._unchecked is None:
+            return
+        try:
+            self._check_learned()
+        except ModelError as error:
+            raise ModelError(f"{self._unchecked}: {error}" if self._unchecked else str(error)) from error
+        self._unchecked = None
 
     def check_parameters(self) -> None:
         """Raise ParameterError for values that cannot be used; `fit` and `predict` call it before any work."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        tags.input_tags.sparse = tags.input_tags.two_d_array = self.input_kind == "features"
+        tags.input_tags.string = self.input_kind == "text"
+        return tags
 
     def _kind_to_fit(self) -> str:
         """Return what the next `fit` reads."""
@@ -303,10 +339,20 @@ class Estimator(BaseEstimator, ABC):
     def _predict(self, X: Any, k: int) -> Predictions:
         """Return the k best labels per point; X and k are checked."""
 
+    def _unreadable(self, X: Any) -> NDArray[np.bool_] | None:
+        """Return which points get no labels whatever `_predict` says: those without features; None if there are none.
+
+        Models that read texts leave such texts out in `_predict`.
+        """
+        return empty_rows(X) if self.input_kind == "features" else None
+
     @abstractmethod
     def _get_state(self) -> State:
         """Return what `_fit` learned."""
 
     @abstractmethod
     def _set_state(self, state: State) -> None:
-        """Undo `_get_state`; arrays may be mapped and read-only."""
+        """Undo `_get_state`; arrays may be mapped and read-only. Check types and shapes (`State.array`)."""
+
+    def _check_learned(self) -> None:
+        """Raise ModelError if a kernel would index outside an array; called once, before a loaded model is used."""

@@ -97,6 +97,13 @@ def check_texts(X: Any) -> Sequence[str]:
     return X if isinstance(X, Sequence) else list(X)
 
 
+def empty_rows(matrix: sparse.csr_matrix) -> NDArray[np.bool_]:
+    """Return which rows hold nothing but zeros, stored or not."""
+    filled = matrix if matrix.data.all() else matrix != 0
+    empty: NDArray[np.bool_] = filled.getnnz(axis=1) == 0
+    return empty
+
+
 def squared_lengths(matrix: sparse.csr_matrix) -> NDArray[np.float64]:
     """Return the squared length of each row, in float64: squares of large and tiny numbers do not fit float32."""
     squares = sparse.csr_matrix((np.square(matrix.data, dtype=np.float64), matrix.indices, matrix.indptr), matrix.shape)
@@ -140,7 +147,9 @@ def _canonical(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
     return matrix
 
 
-def check_labels(Y: Any, *, n_points: int | None = None, n_labels: int | None = None) -> sparse.csr_matrix:
+def check_labels(
+    Y: Any, *, n_points: int | None = None, n_labels: int | None = None, relevances: bool = False
+) -> sparse.csr_matrix:
     """Return labels as a CSR indicator matrix with float32 ones.
 
     Parameters
@@ -151,6 +160,8 @@ def check_labels(Y: Any, *, n_points: int | None = None, n_labels: int | None = 
         Number of points that Y must have.
     n_labels : int, optional
         Number of labels that Y must have; lists then need not contain the largest id.
+    relevances : bool, default False
+        Y may contain relevances, from 0 to 1, instead of ones; they are kept.
 
     Returns
     -------
@@ -169,8 +180,7 @@ def check_labels(Y: Any, *, n_points: int | None = None, n_labels: int | None = 
         matrix = labels_from_lists(Y, n_labels=n_labels)
     matrix = _canonical(_narrowed(matrix, "labels"))
     if matrix.data.size and not (matrix.data == 1).all():
-        if not (matrix.data == 0).any() or not np.isin(matrix.data, (0, 1)).all():
-            raise DataError("Y must contain only zeros and ones (a label is present or not)")
+        _check_values(matrix.data, relevances=relevances)
         matrix = matrix.copy()
         matrix.eliminate_zeros()
     if n_points is not None and matrix.shape[0] != n_points:
@@ -178,6 +188,18 @@ def check_labels(Y: Any, *, n_points: int | None = None, n_labels: int | None = 
     if n_labels is not None and matrix.shape[1] != n_labels:
         raise DataError(f"Y has {matrix.shape[1]} labels, but {n_labels} are expected")
     return matrix
+
+
+def _check_values(values: NDArray[np.float32], *, relevances: bool) -> None:
+    between = (values > 0) & (values < 1)
+    if not (between | np.isin(values, (0, 1))).all():
+        also = ", or relevances from 0 to 1" if relevances else ""
+        raise DataError(f"Y must contain only zeros and ones (a label is present or not){also}")
+    if between.any() and not relevances:
+        raise DataError(
+            f"Y contains relevances of labels, such as {values[between][0]:g}, but only zeros and ones can be used "
+            "here; drop them by Dataset.binary(), or while reading (relevance=None, --relevance-field '')"
+        )
 
 
 def _zeros_and_ones(Y: Any) -> np.ndarray[Any, Any]:
@@ -328,9 +350,9 @@ def n_rows(X: Any) -> int:
 
 
 def check_k(k: Any, n_labels: int) -> int:
-    """Return k as an int, or raise ParameterError if it is not a whole number from 1 to `n_labels`."""
+    """Return k as an int, at most `n_labels`, or raise ParameterError if it is not a whole number of at least 1."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
         raise ParameterError(f"k must be a whole number, not {k!r}")
-    if not 1 <= k <= n_labels:
-        raise ParameterError(f"k is {k}, but must be between 1 and the number of labels, {n_labels}")
-    return int(k)
+    if k < 1:
+        raise ParameterError(f"k is {k}, but must be at least 1")
+    return min(int(k), n_labels)

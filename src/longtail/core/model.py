@@ -11,8 +11,10 @@ import numpy as np
 
 from longtail.core import codec, store
 from longtail.core.estimator import Estimator
+from longtail.core.inputs import check_label_names
 from longtail.core.state import State
-from longtail.errors import ModelError, first_line
+from longtail.core.vocabulary import Vocabulary
+from longtail.errors import DataError, MissingExtraError, ModelError, first_line
 
 KIND = "model"
 
@@ -44,20 +46,29 @@ def save_model(model: Estimator, path: str | os.PathLike[str], *, overwrite: boo
         "params": encoded["params"],
         "label_names": model.label_names_,
         "fingerprint": model.fingerprint_,
+        "reading": model.reading_,
+        "vocabulary": None if model.vocabulary_ is None else model.vocabulary_.to_json(),
         "versions": library_versions(),
     }
     store.write(path, header, state, overwrite=overwrite)
 
 
-def load_model(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
+def load_model(path: str | os.PathLike[str], *, verify: bool = True, mmap: bool = True) -> Any:
     """Load a saved estimator, ready to predict.
+
+    Whatever the directory contains, the result is a model that predicts or an error: arrays that do not fit together
+    are refused here, numbers out of range here or, with `verify=False`, when the model is first used.
 
     Parameters
     ----------
     path : str or path-like
-        Directory of the model; its arrays are memory-mapped, so it must stay in place.
+        Directory of the model.
     verify : bool, default True
-        Compare the array file with the checksum in the manifest, which reads the file once.
+        Compare the array file with the checksum in the manifest, and check the numbers in the arrays, which reads the
+        file once. False puts the second off until the model is first used, and leaves the first out.
+    mmap : bool, default True
+        Map the arrays, so that only what is used is read; the file must then stay in place, and must not be cut short
+        (the system ends a process that reads beyond the end of a mapped file). False reads them into memory.
 
     Returns
     -------
@@ -68,20 +79,30 @@ def load_model(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
     ModelError
         If the directory is not a model, was altered, or has another format.
     """
-    manifest, state = store.read(path, KIND, verify=verify)
+    manifest, state = store.read(path, KIND, verify=verify, mmap=mmap)
     try:
         model = codec.decode({"$class": manifest["class"], "params": manifest["params"]})
         if not isinstance(model, Estimator):
-            raise ModelError(f"{manifest['class']} is not an estimator")
+            raise ModelError("it is not an estimator")
         restore(model, state, label_names=manifest["label_names"])
-        model.fingerprint_ = manifest["fingerprint"]
+        model.fingerprint_ = str(manifest["fingerprint"])
+        model.reading_ = manifest.get("reading")  # older models have neither
+        if manifest.get("vocabulary") is not None:
+            model.vocabulary_ = Vocabulary.from_json(manifest["vocabulary"])
+    except MissingExtraError:
+        raise
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:  # the last: torch, if weights do not fit
+    except MemoryError as error:
+        raise ModelError(f"{path}: not enough memory to load the model") from error
+    except Exception as error:  # whatever a constructor or torch says about values that it did not expect
         raise ModelError(
             f"{path}: the manifest and the arrays do not fit together ({type(error).__name__}: {first_line(error)}); "
             "if another version of longtail wrote them, train the model again"
         ) from error
+    model._unchecked = str(path)
+    if verify:
+        model.check_fitted()
     return model
 
 
@@ -97,13 +118,22 @@ def full_state(model: Estimator) -> State:
 
 def restore(model: Estimator, state: State, *, label_names: list[str] | None = None) -> None:
     """Give an unfitted estimator the state that `full_state` returned; wrappers pass the names on to their parts."""
-    model.n_points_ = int(state.values["n_points"])
-    model.label_counts_ = np.asarray(state.arrays["label_counts"])
+    model.n_points_ = state.whole("n_points", 1)
+    model.label_counts_ = state.array("label_counts", np.int64, (None,))
+    if not model.label_counts_.size or model.label_counts_.min() < 0 or model.label_counts_.max() > model.n_points_:
+        raise ModelError(f"the array label_counts must have a number from 0 to {model.n_points_} per label")
     model.n_labels_ = int(model.label_counts_.shape[0])
     if "n_features" in state.values:
-        model.n_features_in_ = int(state.values["n_features"])
-    model.label_names_, model.fingerprint_ = label_names, ""
+        model.n_features_in_ = state.whole("n_features")
+    try:
+        model.label_names_ = check_label_names(label_names, model.n_labels_)
+    except DataError as error:
+        raise ModelError(str(error)) from error
+    model.fingerprint_ = ""
     model._set_state(state.part("learned"))
+    if model.input_kind == "features" and "n_features" not in state.values:
+        raise ModelError("n_features is missing")
+    model._unchecked = ""
 
 
 def part_state(part: Estimator, label_names: list[str] | None) -> State:
@@ -133,7 +163,7 @@ def restored_part(state: State, label_names: list[str] | None) -> Any:
     """Return the fitted model that `part_state` described."""
     part = codec.decode(state.values["model"])
     if not isinstance(part, Estimator):
-        raise ModelError(f"a part of the model, {state.values['model']!r}, is not an estimator")
+        raise ModelError("a part of the model is not an estimator")
     restore(part, state, label_names=state.values.get("label_names", label_names))
     return part
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from longtail.core.estimator import Estimator, Prepared
+from longtail.core.fallback import label_shares
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
@@ -23,16 +24,20 @@ class Popularity(Estimator):
         Score of each label; -inf for labels without training points.
     """
 
+    score_scale = "probability"
+
     def _fit(self, prepared: Prepared, run: Run) -> None:
-        share = self.label_counts_ / self.n_points_
-        self.scores_ = np.where(self.label_counts_ > 0, share, -np.inf).astype(np.float32)
+        self.scores_ = label_shares(self.label_counts_, self.n_points_)
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
         best = Predictions.from_dense(self.scores_[None, :], k)
         return best[np.zeros(X.shape[0], dtype=np.intp)]
 
+    def _unreadable(self, X: sparse.csr_matrix) -> None:
+        return None  # features do not matter, so a point without any is like all others
+
     def _get_state(self) -> State:
         return State(arrays={"scores": self.scores_})
 
     def _set_state(self, state: State) -> None:
-        self.scores_ = state.arrays["scores"]
+        self.scores_ = state.array("scores", np.float32, (self.n_labels_,))

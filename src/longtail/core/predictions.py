@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from longtail.errors import DataError, ParameterError
+from longtail.errors import DataError, MissingExtraError, ParameterError
 
 PAD_LABEL = -1
 PAD_SCORE = -np.inf
@@ -27,6 +27,10 @@ class Predictions:
         with score -inf becomes -1.
     scores : ndarray of shape (n, k)
         Scores as float32, non-increasing along a row; -inf where the label is -1.
+    n_labels : int, optional
+        Number of labels of the model.
+    label_names : list of str, optional
+        Names of its labels.
 
     Raises
     ------
@@ -36,6 +40,8 @@ class Predictions:
 
     labels: NDArray[np.int32]
     scores: NDArray[np.float32]
+    n_labels: int | None = None
+    label_names: list[str] | None = None
 
     def __post_init__(self) -> None:
         labels = np.ascontiguousarray(self.labels, dtype=np.int32)
@@ -58,7 +64,7 @@ class Predictions:
         return int(self.labels.shape[0])
 
     def __getitem__(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Predictions:
-        return Predictions(self.labels[rows], self.scores[rows])
+        return replace(self, labels=self.labels[rows], scores=self.scores[rows])
 
     @property
     def k(self) -> int:
@@ -69,7 +75,31 @@ class Predictions:
         """Return the k best labels per point, for k up to `self.k`."""
         if not 1 <= k <= self.k:
             raise ParameterError(f"k is {k}, but there are {self.k} labels per point")
-        return Predictions(self.labels[:, :k], self.scores[:, :k])
+        return replace(self, labels=self.labels[:, :k], scores=self.scores[:, :k])
+
+    def labelled(self, n_labels: int, label_names: list[str] | None) -> Predictions:
+        """Return the same predictions, with the number of labels and their names."""
+        return replace(self, n_labels=n_labels, label_names=label_names)
+
+    def without(self, rows: NDArray[np.bool_]) -> Predictions:
+        """Return the predictions with nothing but padding in the rows of a mask."""
+        if not rows.any():
+            return self
+        labels, scores = self.labels.copy(), self.scores.copy()
+        labels[rows], scores[rows] = PAD_LABEL, PAD_SCORE
+        return replace(self, labels=labels, scores=scores)
+
+    def at_least(self, threshold: float) -> Predictions:
+        """Return the predictions without labels whose score is below a threshold; rows get shorter, k stays."""
+        if isinstance(threshold, bool) or not isinstance(threshold, (int, float, np.number)) or np.isnan(threshold):
+            raise ParameterError(f"threshold is {threshold!r}, but must be a number")
+        low = self.scores < threshold
+        return replace(self, labels=np.where(low, PAD_LABEL, self.labels), scores=np.where(low, PAD_SCORE, self.scores))
+
+    @property
+    def empty(self) -> NDArray[np.bool_]:
+        """Which points have no label at all, (n,)."""
+        return np.asarray((self.labels < 0).all(axis=1))
 
     def rows(self, names: Sequence[str] | None = None) -> Iterator[list[tuple[Any, float]]]:
         """Yield the (label, score) pairs of each point, without padding.
@@ -88,6 +118,64 @@ class Predictions:
             kept = labels >= 0
             ids = labels[kept].tolist()
             yield list(zip(ids if names is None else [names[i] for i in ids], scores[kept].tolist(), strict=True))
+
+    @property
+    def names(self) -> list[list[str]]:
+        """Names of the labels of each point, best first, without padding."""
+        if self.label_names is None:
+            raise ParameterError("the model has no label names; give them to fit (label_names=), or use labels")
+        return [[self.label_names[label] for label in row if label >= 0] for row in self.labels.tolist()]
+
+    def to_frame(self, ids: Sequence[Any] | None = None) -> Any:
+        """Return the predictions as a pandas DataFrame, one row per predicted label.
+
+        Parameters
+        ----------
+        ids : sequence, optional
+            One id per point, instead of its position.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With the columns `point`, `rank` (from 1), `label` (its name, or its id without names) and `score`.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingExtraError("pandas", "pandas", "a DataFrame of predictions") from error
+        if ids is not None and len(ids) != len(self):
+            raise DataError(f"there are {len(self)} points, but {len(ids)} ids")
+        points, places = np.nonzero(self.labels >= 0)
+        labels = self.labels[points, places].tolist()
+        return pandas.DataFrame(
+            {
+                "point": points if ids is None else [ids[point] for point in points.tolist()],
+                "rank": places + 1,
+                "label": labels if self.label_names is None else [self.label_names[label] for label in labels],
+                "score": self.scores[points, places],
+            }
+        )
+
+    def to_indicator(self, threshold: float | None = None, *, n_labels: int | None = None) -> sparse.csr_matrix:
+        """Return the predicted labels as a 0/1 matrix, as scikit-learn's multi-label metrics take it.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Leave out labels with lower scores; by default all k labels per point are ones.
+        n_labels : int, optional
+            Number of columns; by default that of the model that predicted.
+
+        Returns
+        -------
+        csr_matrix of shape (n, n_labels)
+        """
+        width = self.n_labels if n_labels is None else n_labels
+        if width is None:
+            raise ParameterError("the number of labels is unknown; give n_labels")
+        matrix = (self if threshold is None else self.at_least(threshold)).to_csr(width)
+        matrix.data[:] = 1
+        return matrix
 
     def to_csr(self, n_labels: int) -> sparse.csr_matrix:
         """Return the scores as a sparse (n, n_labels) matrix; zeros are stored explicitly, so that no label is lost."""
@@ -149,7 +237,8 @@ class Predictions:
     @classmethod
     def concatenate(cls, parts: Sequence[Predictions]) -> Predictions:
         """Return the predictions of all parts, one after another; all must have the same k."""
-        return cls(np.concatenate([p.labels for p in parts]), np.concatenate([p.scores for p in parts]))
+        labels, scores = (np.concatenate([getattr(p, field) for p in parts]) for field in ("labels", "scores"))
+        return cls(labels, scores, parts[0].n_labels, parts[0].label_names)
 
 
 def empty_top(n_points: int, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:

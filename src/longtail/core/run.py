@@ -26,6 +26,14 @@ class Run:
     progress: Progress = field(default_factory=Silent)
     checkpoint: Checkpoint | None = None
 
+    def shown(self, verbose: bool) -> Run:
+        """Return a run that shows its progress, if asked to; one that does already stays as it is."""
+        if not verbose or not isinstance(self.progress, Silent):
+            return self
+        from longtail.core.display import display  # here: it needs Rich
+
+        return Run(display(), self.checkpoint)
+
     def part(self, name: str) -> Run:
         """Return a run for one of several models: the same progress, and a checkpoint inside that of this run."""
         return Run(self.progress, self.checkpoint.part(name) if self.checkpoint else None)

@@ -14,18 +14,24 @@ import numpy as np
 
 from longtail.errors import ParameterError
 
+_MOST_PER_CORE = 8
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Return the number of threads for `n_jobs`; None or -1 means all cores that this process may use."""
+    """Return the number of threads for `n_jobs`; None or -1 means all cores that this process may use.
+
+    More than eight per core are not started: they would be of no use, and OpenMP ends the process if it cannot start
+    them.
+    """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None or n_jobs == -1:
         return available
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs < 1:
         raise ParameterError(f"n_jobs is {n_jobs!r}, but must be a whole number of threads, or -1 for all cores")
-    return int(n_jobs)
+    return min(int(n_jobs), _MOST_PER_CORE * available)
 
 
 @contextlib.contextmanager

@@ -7,8 +7,9 @@ a heap, and the common case (worse than the k-th) is a single comparison.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from longtail.core.compiled import njit
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
@@ -16,12 +17,23 @@ Floats = NDArray[np.float32]
 
 @njit(cache=True, nogil=True, inline="always")
 def offer(label: int, score: float, labels: Ints, scores: Floats) -> None:
-    """Insert (label, score) into the sorted lists `labels`, `scores` of one point, if it is good enough."""
+    """Insert (label, score) into the sorted lists `labels`, `scores` of one point, if it is good enough.
+
+    A NaN goes to the front and stays in the list, where `Predictions` finds and refuses it: it must not push out a
+    label and then give way to a worse one.
+    """
     last = labels.shape[0] - 1
     if labels[last] >= 0 and (score < scores[last] or (score == scores[last] and label > labels[last])):
         return
+    if labels[last] >= 0 and np.isnan(scores[last]):
+        return
     j = last
-    while j > 0 and (labels[j - 1] < 0 or score > scores[j - 1] or (score == scores[j - 1] and label < labels[j - 1])):
+    while j > 0 and (
+        labels[j - 1] < 0
+        or score > scores[j - 1]
+        or (score == scores[j - 1] and label < labels[j - 1])
+        or np.isnan(score)
+    ):
         labels[j] = labels[j - 1]
         scores[j] = scores[j - 1]
         j -= 1

@@ -9,14 +9,15 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar, Self
 
-from sklearn.base import clone
+import numpy as np
 
 from longtail.core import registry
+from longtail.core.base import clone
 from longtail.core.estimator import Estimator
 from longtail.core.explanation import Explanation
 from longtail.core.model import part_state, restored_part
 from longtail.core.state import State
-from longtail.errors import DataError, NotFittedError, ParameterError
+from longtail.errors import DataError, ModelError, NotFittedError, ParameterError
 
 DEFAULT_BASE = "dismec"
 
@@ -103,6 +104,9 @@ class Wrapper(Estimator):
         follows_parts = isinstance(inspect.getattr_static(type(self), "input_kind"), KindOfParts)
         return kind_of(self.parts) if follows_parts else self.input_kind
 
+    def _unreadable(self, X: Any) -> None:
+        return None  # its parts decide, each for itself
+
     def _new_part(self) -> Estimator:
         return new_part(self.parts[0])
 
@@ -118,9 +122,27 @@ class Wrapper(Estimator):
         return state
 
     def _set_state(self, state: State) -> None:
-        held = [state.part(f"part{i}") for i in range(int(state.values["n_parts"]))]
-        sizes = [part.arrays["label_counts"].shape[0] for part in held]
+        held = [state.part(f"part{i}") for i in range(state.whole("n_parts", 1))]
+        sizes = [part.array("label_counts", np.int64, (None,)).size for part in held]
         self.parts_ = [restored_part(part, self._part_names(i, sizes[i])) for i, part in enumerate(held)]
+        self._check_parts()
+
+    def _check_parts(self) -> None:
+        """Raise ModelError unless the loaded parts fit this model."""
+        for part in self.parts_:
+            self._check_part(part, self.n_labels_)
+
+    def _check_part(self, part: Estimator, *n_labels: int) -> None:
+        if part.n_labels_ not in n_labels:
+            raise ModelError(f"a model inside has {part.n_labels_} labels, but must have {n_labels[0]}")
+        if part.input_kind != self.input_kind:
+            raise ModelError(f"a model inside reads {part.input_kind}, but this one reads {self.input_kind}")
+        if part.input_kind == "features" and part.n_features_in_ != getattr(self, "n_features_in_", None):
+            raise ModelError(f"a model inside reads {part.n_features_in_} features, which is not what this one reads")
+
+    def _check_learned(self) -> None:
+        for part in self.parts_:
+            part.check_fitted()
 
 
 def new_part(part: Estimator | None) -> Estimator:

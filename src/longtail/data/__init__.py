@@ -9,12 +9,14 @@ _HOME = {
     "Dataset": "dataset",
     "LabelTable": "labels",
     "Texts": "texts",
+    "Vocabulary": "vocabularies",
     "make_longtail": "synthetic",
     "read_dataset": "formats",
     "read_label_table": "labels",
     "read_predictions": "predictions_io",
+    "read_vocabulary": "vocabularies",
     "write_dataset": "formats",
-    "write_predictions": "predictions_io",
+    "write_predictions": "predictions_writer",
 }
 
 __all__ = sorted(_HOME)

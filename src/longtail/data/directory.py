@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 from longtail.core import store
@@ -11,7 +12,7 @@ from longtail.core.inputs import PathLike
 from longtail.core.state import State
 from longtail.data.dataset import Dataset
 from longtail.data.texts import Texts
-from longtail.errors import ModelError
+from longtail.errors import ModelError, first_line
 
 KIND = "dataset"
 
@@ -23,7 +24,10 @@ def write_directory(dataset: Dataset, path: PathLike, *, overwrite: bool = False
         if matrix is not None:
             state.put_csr(name, matrix)
             state.values["parts"].append(name)
-    for name in ("texts", "label_names", "label_texts"):
+    if dataset.weights is not None:
+        state.arrays["weights"] = dataset.weights
+        state.values["parts"].append("weights")
+    for name in ("texts", "label_names", "label_texts", "ids"):
         strings = getattr(dataset, name)
         if strings is not None:
             texts = Texts.of(strings).packed()
@@ -39,15 +43,17 @@ def read_directory(path: PathLike) -> Dataset:
     try:
         parts = {name: _part(state, name) for name in state.values["parts"]}
         return Dataset(**parts, label_parents=state.values["label_parents"])
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ModelError(f"{path}: the manifest does not match the arrays ({error})") from error
+    except (KeyError, TypeError, ValueError, OverflowError, ModelError) as error:
+        raise ModelError(f"{path}: the manifest does not match the arrays ({first_line(error)})") from error
 
 
 def _part(state: State, name: str) -> Any:
     if name in ("X", "Y"):
-        return _checked(state.get_csr(name))
+        return _checked(state.get_csr(name, index_types=(np.int32, np.int64)))
+    if name == "weights":
+        return state.arrays["weights"]
     texts = Texts(state.arrays[f"{name}.bytes"], state.arrays[f"{name}.offsets"])
-    return texts if name == "texts" else list(texts)
+    return texts if name in ("texts", "ids") else list(texts)
 
 
 def _checked(matrix: sparse.csr_matrix) -> sparse.csr_matrix:

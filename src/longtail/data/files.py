@@ -6,7 +6,6 @@ import gzip
 import io
 import lzma
 import os
-import secrets
 import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,9 +15,14 @@ from typing import Any, BinaryIO
 import zstandard
 
 from longtail.core.inputs import PathLike
-from longtail.errors import DataError, LongtailError, OutputError
+from longtail.core.unfinished import check_place, remove_dead_temporaries, temporary_name, unfinished
+from longtail.data.ahead import read_ahead
+from longtail.data.limits import LINE_BYTES, grown_too_large, largest_content
+from longtail.errors import DataError, LongtailError, OutputError, first_line
 
+_ZSTD_PIECE = 1 << 11
 COMPRESSIONS = (".gz", ".xz", ".zst")
+_LARGE = 1 << 18  # bytes of a compressed file from which a thread of its own pays
 _DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zstandard.ZstdError)
 
 
@@ -36,27 +40,76 @@ def reading(path: PathLike) -> Iterator[BinaryIO]:
     compression = suffixes(path)[1]
     try:
         with open(path, "rb") as raw:
-            yield _decompressed(raw, compression)
+            stream = _decompressed(raw, compression)
+            if not compression or os.fstat(raw.fileno()).st_size < _LARGE:
+                yield stream
+                return
+            with read_ahead(stream) as ahead:
+                yield ahead
+    except DataError as error:
+        if error.path is not None:
+            raise
+        raise DataError(error.message, path=path, line=error.line, field=error.field) from error
     except LongtailError:
         raise
     except _DAMAGE as error:
-        raise DataError(f"is damaged or truncated ({str(error) or type(error).__name__})", path=path) from error
+        raise DataError(f"is damaged or truncated ({first_line(error)})", path=path) from error
     except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror or error})", path=path) from error
+        raise DataError(f"cannot be read ({error.strerror or first_line(error)})", path=path) from error
 
 
 def _decompressed(raw: BinaryIO, compression: str) -> Any:
+    if not compression:
+        return raw
+    stream: Any
     if compression == ".gz":
-        return gzip.GzipFile(fileobj=raw)
-    if compression == ".xz":
-        return lzma.LZMAFile(raw)
-    if compression == ".zst":
-        return io.BufferedReader(_ZstdStream(raw), 1 << 17)
-    return raw
+        stream = gzip.GzipFile(fileobj=raw)
+    elif compression == ".xz":
+        stream = lzma.LZMAFile(raw)  # noqa: SIM115 - the caller closes `raw`
+    else:
+        stream = _ZstdStream(raw)
+    bounded = _Bounded(stream, largest_content(os.fstat(raw.fileno()).st_size))
+    return io.BufferedReader(bounded, 1 << 17)
+
+
+def lines(stream: BinaryIO, path: PathLike) -> Iterator[bytes]:
+    """Yield the lines of a file with their ends; one that is longer than the limit raises DataError."""
+    limit = LINE_BYTES.value()
+    number = 0
+    while line := stream.readline(limit + 1):
+        number += 1
+        if len(line) > limit:
+            check_line(line, path, number)
+        yield line
+
+
+def check_line(start: bytes, path: PathLike, number: int) -> None:
+    """Raise DataError if the start of a line shows that it is longer than the limit."""
+    LINE_BYTES.check(len(start), "bytes in one line, or more,", path=path, line=number)
+
+
+class _Bounded(io.RawIOBase):
+    """Bytes of a decompressing stream, which raises DataError beyond a limit: the file is a bomb."""
+
+    def __init__(self, stream: Any, limit: int) -> None:
+        self._stream, self._left = stream, limit
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        size = int(self._stream.readinto(target))
+        self._left -= size
+        if self._left < 0:
+            raise grown_too_large()
+        return size
 
 
 class _ZstdStream(io.RawIOBase):
-    """Decompressed bytes of a zstandard file. The package's own reader does not notice a truncated file."""
+    """Decompressed bytes of a zstandard file. The package's own reader does not notice a truncated file.
+
+    Four bytes can stand for 128 KiB (a block that repeats one byte), so one piece becomes 64 MiB at most.
+    """
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -69,7 +122,7 @@ class _ZstdStream(io.RawIOBase):
 
     def readinto(self, target: Any) -> int:
         while not self._ready:
-            piece = (self._frame.unused_data if self._frame.eof else b"") or self._raw.read(1 << 17)
+            piece = (self._frame.unused_data if self._frame.eof else b"") or self._raw.read(_ZSTD_PIECE)
             if not piece:
                 if self._inside:
                     raise EOFError("the file ends inside compressed data")
@@ -87,10 +140,7 @@ class _ZstdStream(io.RawIOBase):
 def check_free(path: PathLike, *, overwrite: bool) -> Path:
     """Return the path if a file may be written there, else raise OutputError."""
     path = Path(path)
-    if not path.parent.is_dir():
-        raise OutputError(f"{path}: the folder {path.parent} does not exist")
-    if not os.access(path.parent, os.W_OK):
-        raise OutputError(f"{path}: no permission to write to the folder {path.parent}")
+    check_place(path)
     if path.is_dir():
         raise OutputError(f"{path} is a folder; choose a file name")
     if path.exists() and not overwrite:
@@ -105,20 +155,22 @@ def writing(path: PathLike, *, overwrite: bool) -> Iterator[BinaryIO]:
     The extension of `path` chooses the compression.
     """
     path = check_free(path, overwrite=overwrite)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(temporary, "xb") as raw:
-            with _compressing(raw, suffixes(path)[1]) as stream:
-                yield stream
-            raw.flush()
-            os.fsync(raw.fileno())
-        os.replace(temporary, path)
+        remove_dead_temporaries(path)
+        with unfinished(temporary_name(path)) as temporary:
+            try:
+                with open(temporary, "wb") as raw:
+                    with _compressing(raw, suffixes(path)[1]) as stream:
+                        yield stream
+                    raw.flush()
+                    os.fsync(raw.fileno())
+                os.replace(temporary, path)
+            finally:
+                temporary.unlink(missing_ok=True)
     except LongtailError:
         raise
     except OSError as error:
         raise OutputError(f"{path}: could not be written ({error.strerror or error})") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _compressing(raw: BinaryIO, compression: str) -> AbstractContextManager[Any]:

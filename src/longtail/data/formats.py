@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +18,7 @@ from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.data.labels import SEPARATOR, distinct
 from longtail.data.pairs import feature_pair, read_feature_pair, read_text_pair, text_pair
+from longtail.data.reading import Reading
 from longtail.errors import DataError, OutputError, ParameterError
 
 logger = logging.getLogger(__name__)
@@ -30,31 +32,65 @@ _XC, _JSONL, _CSV, _TSV, _PARQUET, _NPZ = (
     ".npz",
 )
 _SUPPORTED = (
-    "a dataset directory, an XC file (.txt, .svm, .xc), JSON lines (.jsonl, .json), a table (.csv, .tsv, .parquet) "
+    "a dataset directory, an XC file (.txt, .svm, .xc), JSON (.jsonl, .json), a table (.csv, .tsv, .parquet) "
     "or SciPy matrices (.npz); all but .parquet and .npz may be compressed (.gz, .xz, .zst)"
 )
 
 
 @plain_interrupts()
 def read_dataset(
-    path: PathLike,
+    source: PathLike | Any,
     *,
+    text: str | Sequence[str] = "text",
+    labels: str | None = "labels",
+    label_texts: str | None = None,
+    relevance: str | None = "weight",
+    ids: str | None = None,
+    weights: str | None = None,
+    fields: str = "joined",
+    separator: str = SEPARATOR,
+    delimiter: str | None = None,
+    encoding: str | None = None,
     label_names: Sequence[str] | None = None,
     n_features: int | None = None,
     n_labels: int | None = None,
-    text_field: str = "text",
-    labels_field: str | None = "labels",
-    separator: str = SEPARATOR,
 ) -> Dataset:
-    """Read a dataset; the file name chooses the format.
+    """Read a dataset from a file, several files, standard input, or a table in memory.
+
+    The file name chooses the format.
 
     Parameters
     ----------
-    path : str or path-like
-        XC file (.txt, .svm, .xc), JSON lines (.jsonl, .json), table (.csv, .tsv, .parquet), SciPy matrices (.npz) or
-        dataset directory. All files but .parquet and .npz may be compressed (.gz, .xz, .zst). Two files that belong
-        together are read by the name of the first: `trn_X_Xf.txt` (labels in `trn_X_Y.txt`) and `train_texts.txt` or
-        `train_raw_texts.txt` (labels in `train_labels.txt`).
+    source : str, path-like, DataFrame, pyarrow table, Hugging Face dataset or list of dict
+        XC file (.txt, .svm, .xc), JSON lines or a JSON array (.jsonl, .json), table (.csv, .tsv, .parquet), SciPy
+        matrices (.npz), dataset directory, or folder that a Hugging Face dataset was saved to. All files but .parquet
+        and .npz may be compressed (.gz, .xz, .zst). Another folder, or a pattern such as `part-*.parquet`, stands for
+        the files in it, "-" for standard input. Two files that belong together are read by the name of the first:
+        `trn_X_Xf.txt` (labels in `trn_X_Y.txt`) and `train_texts.txt` or `train_raw_texts.txt` (labels in
+        `train_labels.txt`).
+    text : str or sequence of str, default "text"
+        Field or column with the text. Several, as a list or separated by commas ("title,abstract"), are joined. A path
+        leads into objects: `title.en`, or `paragraphs[].text` for each object of a list.
+    labels : str or None, default "labels"
+        Field or column with the labels, or a path such as `subjects[].uri`. None reads texts without labels.
+    label_texts : str or None, default None
+        Field, column or path of the texts of these labels, in the same order, e.g. `subjects[].label`.
+    relevance : str or None, default "weight"
+        Where labels are objects: the key of their relevance, from 0 to 1, which is kept in Y; objects without it have
+        relevance 1. None ignores it.
+    ids : str or None, default None
+        Field, column or path of the ids of points.
+    weights : str or None, default None
+        Field, column or path of the weights of points.
+    fields : {"joined", "separate"}, default "joined"
+        How several text fields become one text: joined by a space, or with the field before each word
+        (`title_word`), so that a word makes different features in different fields.
+    separator : str, default ";"
+        Separates the labels in a cell of a table.
+    delimiter : str or None, default None
+        Character between the cells of a CSV file; None finds it by looking.
+    encoding : str or None, default None
+        Encoding of JSON and CSV files; None means UTF-8, or what a byte order mark says.
     label_names : sequence of str, optional
         Label ids follow this list. Other labels get the ids after it, so Y may become wider than the list. In files
         without label names (XC, .npz), ids are positions in this list.
@@ -62,12 +98,6 @@ def read_dataset(
         Width of X, for XC and .npz files, which may not show it. Wider data is an error.
     n_labels : int, optional
         Width of Y, likewise.
-    text_field : str, default "text"
-        Field (JSON lines) or column (tables) with the text; "title+content" joins two fields by a space.
-    labels_field : str or None, default "labels"
-        Field or column with the labels. None reads texts without labels.
-    separator : str, default ";"
-        Separates the labels in a cell of a table.
 
     Returns
     -------
@@ -77,19 +107,61 @@ def read_dataset(
     ------
     DataError
         If the file is missing, damaged or malformed; the message names file, line and field.
+    ParameterError
+        If an option cannot be used.
     """
+    reading = Reading(
+        text if isinstance(text, str) else tuple(text), fields, labels, label_texts, relevance, ids, weights,
+        separator, delimiter, encoding,
+    )  # fmt: skip
+    widths = (n_features, n_labels)
+    if not isinstance(source, (str, os.PathLike)):
+        from longtail.data.frames import read_frame
+
+        _refuse_widths("a table", widths)
+        return read_frame(source, reading, label_names=label_names)
+    from longtail.data import shards
+
+    if os.fspath(source) == shards.STDIN:
+        with shards.standard_input() as path:
+            try:
+                return _read_one(path, reading, label_names, widths)
+            except DataError as error:
+                raise DataError(error.message, path=shards.STDIN_NAME, line=error.line, field=error.field) from error
+    found = shards.find_shards(source)
+    if found is None:
+        return _read_one(source, reading, label_names, widths)
+    return shards.concatenate([_read_one(path, reading, label_names, widths) for path in found], label_names)
+
+
+def _read_one(
+    path: PathLike, reading: Reading, label_names: Sequence[str] | None, widths: tuple[int | None, int | None]
+) -> Dataset:
     if not Path(path).exists():
         raise DataError("does not exist", path=path)
     try:
-        if Path(path).is_dir() or (_format(path) in (*_XC, _NPZ) and text_pair(path) is None):
-            return _read_matrices(path, label_names, n_features, n_labels)
-        if n_features is not None or n_labels is not None:
-            raise ParameterError(f"{path}: n_features and n_labels apply to features, but this file has texts")
-        return _read_texts(path, label_names, text_field, labels_field, separator)
+        if Path(path).is_dir():
+            from longtail.data.shards import is_saved_frame
+
+            if is_saved_frame(Path(path)):
+                from longtail.data.frames import read_saved_frame
+
+                _refuse_widths(path, widths)
+                return read_saved_frame(Path(path), reading, label_names=label_names)
+            return _read_matrices(path, label_names, *widths)
+        if _format(path) in (*_XC, _NPZ) and text_pair(path) is None:
+            return _read_matrices(path, label_names, *widths)
+        _refuse_widths(path, widths)
+        return _read_texts(path, reading, label_names)
     except DataError as error:
         if error.path is not None:
             raise
         raise DataError(error.message, path=path, line=error.line, field=error.field) from error
+
+
+def _refuse_widths(what: PathLike, widths: tuple[int | None, int | None]) -> None:
+    if widths != (None, None):
+        raise ParameterError(f"{what}: n_features and n_labels apply to features, but this has texts")
 
 
 def _format(path: PathLike) -> str:
@@ -120,32 +192,19 @@ def _read_matrices(
     return _follow_names(_widened(dataset, n_features, n_labels), label_names)
 
 
-def _read_texts(
-    path: PathLike,
-    label_names: Sequence[str] | None,
-    text_field: str,
-    labels_field: str | None,
-    separator: str,
-) -> Dataset:
+def _read_texts(path: PathLike, reading: Reading, label_names: Sequence[str] | None) -> Dataset:
     if text_pair(path) is not None:
-        return read_text_pair(path, label_names=label_names, with_labels=labels_field is not None)
+        return read_text_pair(path, label_names=label_names, with_labels=reading.labels is not None)
     suffix = _format(path)
     if suffix in _JSONL:
         from longtail.data.jsonl import read_jsonl
 
-        return read_jsonl(path, label_names=label_names, text_field=text_field, labels_field=labels_field)
-    if not separator:
-        raise ParameterError("separator is empty, but must be the string between two labels, e.g. ';'")
+        return read_jsonl(path, reading, label_names=label_names)
     from longtail.data.tables import read_csv, read_parquet
 
     if suffix == _PARQUET:
-        return read_parquet(
-            path, label_names=label_names, text_field=text_field, labels_field=labels_field, separator=separator
-        )
-    return read_csv(
-        path, delimiter="\t" if suffix == _TSV else ",",
-        label_names=label_names, text_field=text_field, labels_field=labels_field, separator=separator,
-    )  # fmt: skip
+        return read_parquet(path, reading, label_names=label_names)
+    return read_csv(path, reading, usual="\t" if suffix == _TSV else ",", label_names=label_names)
 
 
 def _widened(dataset: Dataset, n_features: int | None, n_labels: int | None) -> Dataset:

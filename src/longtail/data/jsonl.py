@@ -1,115 +1,103 @@
-"""JSON lines: one object per line with a text and a list of labels; other fields are ignored."""
+"""JSON: one object per line, or one array of objects, with a text and labels; other fields are ignored."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
 
 from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.data.dataset import Dataset
-from longtail.data.labels import LabelCollector
-from longtail.data.texts import Texts, TextsBuilder
+from longtail.data.encodings import as_utf8, not_utf8
+from longtail.data.limits import FIELDS
+from longtail.data.reading import Reading
+from longtail.data.records import RecordCollector, kind
 from longtail.errors import DataError
 
+_PLAIN = Reading()
 
-def read_jsonl(
-    path: PathLike,
-    *,
-    label_names: Sequence[str] | None = None,
-    text_field: str = "text",
-    labels_field: str | None = "labels",
-) -> Dataset:
-    """Read texts and labels from JSON lines; parameters as in `read_dataset`.
 
-    Labels are strings or whole numbers; a label that occurs twice on a line counts once.
+def read_jsonl(path: PathLike, reading: Reading = _PLAIN, *, label_names: Sequence[str] | None = None) -> Dataset:
+    """Read texts and labels from JSON lines or a JSON array.
+
+    Labels are strings or whole numbers; a label that occurs twice in an object counts once.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File.
+    reading : Reading, default Reading()
+        Which fields to read.
+    label_names : sequence of str, optional
+        Label ids follow this list.
+
+    Returns
+    -------
+    Dataset
     """
-    texts, labels = TextsBuilder(), LabelCollector(label_names)
-    empty = True
-    for line, entry in read_objects(path):
-        empty = False
-        text = _text(entry, text_field, path, line)
-        try:
-            texts.append(text)
-        except UnicodeEncodeError as error:
-            raise DataError(f"is not valid Unicode ({error.reason})", path=path, line=line, field=text_field) from error
-        labels.add_point(() if labels_field is None else _labels(entry, labels_field, path, line))
-    if empty:
+
+    def complain(line: int, field: str, message: str) -> DataError:
+        return DataError(message, path=path, line=line, field=field)
+
+    collector = RecordCollector(reading, complain, label_names=label_names)
+    for line, entry in read_objects(path, encoding=reading.encoding):
+        collector.add(entry, line)
+    if collector.n_points == 0:
         raise DataError("the file is empty", path=path)
-    Y, names = labels.finish()
-    return Dataset(Y=Y, texts=Texts(*texts.arrays()), label_names=names)
+    return collector.finish()
 
 
-def read_objects(path: PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield line number and JSON object of each line that is not blank, reading one line at a time."""
+def read_objects(path: PathLike, *, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield line number and JSON object of each line that is not blank, reading one line at a time.
+
+    A file that begins with a bracket is an array of objects, which are numbered from 1.
+    """
     with files.reading(path) as stream:
-        for line, content in enumerate(stream, start=1):
+        stream = as_utf8(stream, encoding, path)
+        if stream.peek(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):  # type: ignore[attr-defined]
+            yield from _array(stream, path)
+            return
+        for line, content in enumerate(files.lines(stream, path), start=1):
             if content.isspace():
                 continue
             try:
                 # Windows programs write a byte order mark before the first line.
                 entry = json.loads(content.decode("utf-8-sig" if line == 1 else "utf-8").rstrip())
             except UnicodeDecodeError as error:
-                raise DataError(f"is not UTF-8 ({error.reason} at byte {error.start})", path=path, line=line) from error
+                raise not_utf8(content, path, line, f"{error.reason} at byte {error.start}") from error
             except json.JSONDecodeError as error:  # its own message counts lines within this line
+                if b"\0" in content:
+                    raise not_utf8(content, path, line, "a zero byte") from error
                 said = f"is not a JSON object ({error.msg.removesuffix(' at')} at column {error.colno})"
                 raise DataError(said, path=path, line=line) from error
-            except (ValueError, RecursionError) as error:
+            except RecursionError as error:
+                raise DataError("is not a JSON object: it is nested too deeply", path=path, line=line) from error
+            except ValueError as error:
                 raise DataError(f"is not a JSON object ({error})", path=path, line=line) from error
             if not isinstance(entry, dict):
-                raise DataError(f"must be a JSON object, not {_kind(entry)}", path=path, line=line)
+                raise DataError(f"must be a JSON object, not {kind(entry)}", path=path, line=line)
+            FIELDS.check(len(entry), "fields", path=path, line=line)
             yield line, entry
 
 
-def text_fields(text_field: str, found: Collection[str]) -> list[str]:
-    """Return the fields that hold the text: the one of that name, or those that the name joins by `+`."""
-    return [text_field] if text_field in found else text_field.split("+")
-
-
-def _text(entry: dict[str, Any], text_field: str, path: PathLike, line: int) -> str:
-    """Return the text of an object; several fields, and lists of texts in them, are joined by a space."""
-    fields = text_fields(text_field, entry)
-    parts: list[str] = []
-    for field in fields:
-        part = _field(entry, field, path, line)
-        if isinstance(part, list) and len(fields) > 1 and all(isinstance(item, str) for item in part):
-            parts += part  # e.g. the paragraphs of a law
-        elif isinstance(part, str):
-            parts.append(part)
-        else:
-            raise DataError(f"must be a string, not {_kind(part)}", path=path, line=line, field=field)
-    return " ".join(parts)
-
-
-def _field(entry: dict[str, Any], field: str, path: PathLike, line: int) -> Any:
-    if field not in entry:
-        found = ", ".join(map(repr, entry)) or "none"
-        raise DataError(f"is missing; fields on this line: {found}", path=path, line=line, field=field)
-    return entry[field]
-
-
-def _labels(entry: dict[str, Any], field: str, path: PathLike, line: int) -> Iterator[str]:
-    labels = _field(entry, field, path, line)
-    if not isinstance(labels, list):
-        raise DataError(f"must be a list of labels, not {_kind(labels)}", path=path, line=line, field=field)
-    for label in labels:
-        if isinstance(label, bool) or not isinstance(label, (str, int)) or label == "":
-            said = f"a label must be a non-empty string or a whole number, not {json.dumps(label)[:40]}"
-            raise DataError(said, path=path, line=line, field=field)
-        name = str(label)
-        try:
-            name.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise DataError(f"is not valid Unicode ({error.reason})", path=path, line=line, field=field) from error
-        yield name
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", int: "a number"}
-    return names.get(type(value), "a number")
+def _array(stream: BinaryIO, path: PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield number and object of each entry of a JSON array."""
+    content = stream.read()
+    try:
+        entries = json.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise not_utf8(content, path, line, f"{error.reason} at byte {error.start}") from error
+    except json.JSONDecodeError as error:
+        said = f"is not a JSON array ({error.msg.removesuffix(' at')} at column {error.colno})"
+        raise DataError(said, path=path, line=error.lineno) from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"is not a JSON array ({error})", path=path) from error
+    for number, entry in enumerate(entries, start=1):
+        if not isinstance(entry, dict):
+            raise DataError(f"entry {number} must be a JSON object, not {kind(entry)}", path=path)
+        yield number, entry
 
 
 def write_jsonl(dataset: Dataset, path: PathLike, *, overwrite: bool = False) -> None:

@@ -38,11 +38,35 @@ class LabelCollector:
         self._ids = {name: i for i, name in enumerate(self._given)}
         self._indices = array("i")
         self._indptr = array("q", [0])
+        self._values: array[float] | None = None  # relevances, from the first that is not 1
 
-    def add_point(self, names: Iterable[str]) -> None:
-        """Add the labels of the next point; a name that occurs twice counts once."""
+    def add_point(self, names: Iterable[str], relevances: Sequence[float] | None = None) -> None:
+        """Add the labels of the next point; a name that occurs twice counts once.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Names of its labels.
+        relevances : sequence of float, optional
+            Relevance of each label, from 0 to 1; a label of relevance 0 is left out. The largest of a name counts.
+        """
         ids = self._ids
-        self._indices.extend(sorted({ids.setdefault(name, len(ids)) for name in names}))
+        if relevances is None:
+            chosen = sorted({ids.setdefault(name, len(ids)) for name in names})
+            if self._values is not None:
+                self._values.extend(1.0 for _ in chosen)
+        else:
+            largest: dict[int, float] = {}
+            for name, relevance in zip(names, relevances, strict=True):
+                if relevance > 0:
+                    label = ids.setdefault(name, len(ids))
+                    largest[label] = max(largest.get(label, 0.0), relevance)
+            chosen = sorted(largest)
+            if self._values is None and any(relevance != 1 for relevance in largest.values()):
+                self._values = array("f", [1.0]) * len(self._indices)
+            if self._values is not None:
+                self._values.extend(largest[label] for label in chosen)
+        self._indices.extend(chosen)
         self._indptr.append(len(self._indices))
 
     def finish(self) -> tuple[sparse.csr_matrix, list[str]]:
@@ -55,7 +79,8 @@ class LabelCollector:
         indices = renumbered[np.frombuffer(self._indices, dtype=np.intc)] if self._indices else np.empty(0, np.int32)
         indptr = np.frombuffer(self._indptr, dtype=np.int64)
         shape = (indptr.size - 1, len(names))
-        Y = sparse.csr_matrix((np.ones(indices.size, np.float32), indices, indptr), shape=shape)
+        values = np.ones(indices.size, np.float32) if self._values is None else np.frombuffer(self._values, np.float32)
+        Y = sparse.csr_matrix((values.copy(), indices, indptr), shape=shape)
         Y.sort_indices()
         return Y, names
 

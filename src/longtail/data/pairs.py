@@ -90,7 +90,7 @@ def read_text_pair(
 
 def _lines(path: str | os.PathLike[str]) -> Iterator[str]:
     with files.reading(path) as stream:
-        for number, content in enumerate(stream, start=1):
+        for number, content in enumerate(files.lines(stream, path), start=1):
             try:
                 yield content.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:

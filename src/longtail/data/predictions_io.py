@@ -1,106 +1,54 @@
-"""Prediction files: .npz (`labels`, `scores`), .jsonl (one object per point) and .txt (`label:score label:score`)."""
+"""Read prediction files: .csv, .tsv, .jsonl and .parquet (`labels` and `scores` per point), .npz (the same as arrays)
+and .txt (`label:score label:score`).
+"""
 
 from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from longtail.core.inputs import PathLike
 from longtail.core.predictions import PAD_LABEL, PAD_SCORE, Predictions
 from longtail.data import files
+from longtail.data.columns import read_columns
 from longtail.data.jsonl import read_objects
-from longtail.errors import DataError, LongtailError, OutputError
+from longtail.data.labels import SEPARATOR
+from longtail.data.npz import check_members
+from longtail.data.predictions_writer import suffix_of
+from longtail.errors import DataError, LongtailError
 
 Row = tuple[list[Any], list[float]]
 
 _BEYOND = 2**31 - 1  # label ids are int32
-_SUPPORTED = "use .npz, .jsonl or .txt (the last two may be compressed: .gz, .xz, .zst)"
-
-
-def write_predictions(
-    predictions: Predictions, path: PathLike, label_names: Sequence[str] | None = None, *, overwrite: bool = False
-) -> None:
-    """Write predictions; the file name chooses the format.
-
-    Parameters
-    ----------
-    predictions : Predictions
-        Predictions to write; scores read back as the same float32. Rows with fewer than k labels are shorter in
-        .jsonl and .txt files.
-    path : str or path-like
-        File with the extension .npz, .jsonl or .txt; the last two may be compressed (.gz, .xz, .zst).
-    label_names : sequence of str, optional
-        Names to write instead of ids in .jsonl files; the other formats store ids only.
-    overwrite : bool, default False
-        Replace an existing file, once the new one is complete.
-
-    Raises
-    ------
-    OutputError
-        If `path` exists, cannot be written, or has another extension, or a .jsonl or .txt file would need an
-        infinite score.
-    DataError
-        If a predicted label has no name.
-    """
-    suffix = _suffix(path, OutputError)
-    if suffix == ".npz":
-        with files.writing(path, overwrite=overwrite) as stream:
-            np.savez(stream, labels=predictions.labels, scores=predictions.scores)
-        return
-    if not np.isfinite(predictions.scores[predictions.labels >= 0]).all():
-        raise OutputError(f"{path}: a score is infinite, which only .npz files can store")
-    if label_names is not None and predictions.labels.size and predictions.labels.max() >= len(label_names):
-        raise DataError(
-            f"label {predictions.labels.max()} is predicted, but there are only {len(label_names)} label names"
-        )
-    with files.writing(path, overwrite=overwrite) as stream:
-        for labels, scores in zip(predictions.labels, predictions.scores, strict=True):
-            kept = labels >= 0
-            ids, decimals = labels[kept].tolist(), pa.array(scores[kept]).cast(pa.string()).to_pylist()
-            if suffix == ".txt":
-                line = " ".join(f"{label}:{score}" for label, score in zip(ids, decimals, strict=True))
-            else:
-                names = ids if label_names is None else [label_names[i] for i in ids]
-                entry = {"labels": names, "scores": [float(score) for score in decimals]}
-                line = json.dumps(entry, ensure_ascii=False)
-            stream.write(f"{line}\n".encode())
-
-
-def check_predictions_path(path: PathLike, *, overwrite: bool = False) -> None:
-    """Raise OutputError if `write_predictions` could not write this file; call it before long work.
-
-    Parameters
-    ----------
-    path : str or path-like
-        File to write.
-    overwrite : bool, default False
-        Whether an existing file may be replaced.
-    """
-    _suffix(path, OutputError)
-    files.check_free(path, overwrite=overwrite)
 
 
 def read_predictions(
-    path: PathLike, *, label_names: Sequence[str] | None = None, ids_follow_names: bool = True
+    path: PathLike,
+    *,
+    label_names: Sequence[str] | None = None,
+    ids_follow_names: bool = True,
+    separator: str = SEPARATOR,
 ) -> Predictions:
     """Read predictions that `write_predictions` or another program wrote, best label first.
 
     Parameters
     ----------
     path : str or path-like
-        File with the extension .npz, .jsonl or .txt; the last two may be compressed (.gz, .xz, .zst).
+        File with the extension .csv, .tsv, .jsonl, .parquet, .npz or .txt, all but .parquet and .npz also with .gz, .xz
+        or .zst. Columns and fields other than `labels` and `scores` are ignored.
     label_names : sequence of str, optional
-        Needed to read .jsonl files with label names: ids follow this list, and other names get the ids after it. Whole
-        numbers in .jsonl files are names if all label names are whole numbers, else ids.
+        Needed to read files with label names: ids follow this list, and other names get the ids after it. Whole numbers
+        are names if all label names are whole numbers, else ids.
     ids_follow_names : bool, default True
         Whether ids in the file are positions in `label_names`. If False, a file with ids is refused when label names
         are given, because the order of its ids is unknown.
+    separator : str, default ";"
+        Between the labels in a CSV or TSV cell.
 
     Returns
     -------
@@ -111,26 +59,24 @@ def read_predictions(
     DataError
         If the file is missing, damaged or malformed; the message names file and line (or point).
     """
-    suffix = _suffix(path, DataError)
-    if suffix == ".jsonl":
-        return _collect(path, _jsonl_rows(path, _label_ids(label_names, path, ids_follow_names=ids_follow_names)))
+    suffix = suffix_of(path, DataError)
+    if suffix in (".jsonl", ".csv", ".tsv", ".parquet"):
+        label_id = _label_ids(label_names, path, ids_follow_names=ids_follow_names)
+        entries = read_objects(path) if suffix == ".jsonl" else _table_entries(path, suffix, separator, label_names)
+        return _collect(path, _labelled_rows(path, entries, label_id))
     if label_names is not None and not ids_follow_names:
         raise _ids_without_order(path)
     return _read_npz(path) if suffix == ".npz" else _collect(path, _txt_rows(path))
 
 
-def _suffix(path: PathLike, error: type[LongtailError]) -> str:
-    suffix, compression = files.suffixes(path)
-    if suffix not in (".npz", ".jsonl", ".txt") or (suffix == ".npz" and compression):
-        raise error(f"{path}: unsupported extension {suffix + compression!r}; {_SUPPORTED}")
-    return suffix
-
-
 def _read_npz(path: PathLike) -> Predictions:
     with files.reading(path) as stream:
         try:
+            check_members(stream)
             with np.load(stream, allow_pickle=False) as archive:
                 labels, scores = archive["labels"], archive["scores"]
+        except LongtailError:
+            raise
         except Exception as error:  # whatever a damaged archive makes zipfile, zlib and NumPy raise
             said = f"is not an archive with the arrays labels and scores, or is damaged ({error})"
             raise DataError(said, path=path) from error
@@ -144,7 +90,7 @@ def _read_npz(path: PathLike) -> Predictions:
 
 def _txt_rows(path: PathLike) -> Iterator[tuple[int, Row]]:
     with files.reading(path) as stream:
-        for line, content in enumerate(stream, start=1):
+        for line, content in enumerate(files.lines(stream, path), start=1):
             row: Row = ([], [])
             for token in content.split():
                 label, colon, score = token.partition(b":")
@@ -188,8 +134,25 @@ def _ids_without_order(path: PathLike) -> DataError:
     )
 
 
-def _jsonl_rows(path: PathLike, label_id: Callable[[Any], int | None]) -> Iterator[tuple[int, Row]]:
-    for line, entry in read_objects(path):
+def _table_entries(
+    path: PathLike, suffix: str, separator: str, label_names: Sequence[str] | None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows of a table as a .jsonl file would have them, numbered as its lines are, below the header."""
+    found = read_columns(path, ("labels", "scores"))
+    names = set(label_names or ())
+    for row, (labels, scores) in enumerate(zip(found["labels"], found["scores"], strict=True), 2):
+        entry = {"labels": labels, "scores": scores}
+        if suffix != ".parquet":
+            cells = [cell for cell in labels.split(separator) if cell]
+            entry["labels"] = [int(c) if c.isdecimal() and len(c) < 12 and c not in names else c for c in cells]
+            entry["scores"] = [_number(cell.encode(), path, row) for cell in scores.split(separator) if cell]
+        yield row, entry
+
+
+def _labelled_rows(
+    path: PathLike, entries: Iterable[tuple[int, dict[str, Any]]], label_id: Callable[[Any], int | None]
+) -> Iterator[tuple[int, Row]]:
+    for line, entry in entries:
         for field in ("labels", "scores"):
             if not isinstance(entry.get(field), list):
                 raise DataError("must be a list", path=path, line=line, field=field)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv
@@ -16,10 +17,14 @@ import pyarrow.parquet
 from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.data.dataset import Dataset
-from longtail.data.jsonl import point_labels, text_fields
-from longtail.data.labels import SEPARATOR, LabelCollector
-from longtail.data.texts import Texts, TextsBuilder
-from longtail.errors import DataError
+from longtail.data.dialects import SAMPLE_BYTES, Dialect, find_dialect, first_row
+from longtail.data.encodings import as_utf8, not_utf8, refuse_other_encodings
+from longtail.data.jsonl import point_labels
+from longtail.data.labels import SEPARATOR
+from longtail.data.limits import FIELDS, shortened
+from longtail.data.reading import Reading
+from longtail.data.records import RecordCollector, option_of
+from longtail.errors import DataError, LongtailError, first_line
 
 logger = logging.getLogger(__name__)
 
@@ -27,132 +32,163 @@ logger = logging.getLogger(__name__)
 _SEPARATORS = (",", "|", "\t", ";")  # common ones, for the hint that `separator` may be wrong
 _BLOCK_BYTES = 16 << 20  # a CSV row must fit into one block
 _ROWS = 4096
+_PLAIN = Reading()
 
 
 def read_csv(
-    path: PathLike,
-    *,
-    delimiter: str = ",",
-    label_names: Sequence[str] | None = None,
-    text_field: str = "text",
-    labels_field: str | None = "labels",
-    separator: str = SEPARATOR,
+    path: PathLike, reading: Reading = _PLAIN, *, usual: str = ",", label_names: Sequence[str] | None = None
 ) -> Dataset:
-    """Read a CSV or TSV file whose first row names the columns; parameters as in `read_dataset`."""
-    with _arrow_errors(path):
-        # Read the column names first: for a missing column, pyarrow does not say which columns there are.
-        with files.reading(path) as stream:
-            if not stream.peek(1):  # type: ignore[attr-defined]
-                raise DataError("the file is empty", path=path)
-            columns = _columns(path, _open_csv(stream, delimiter).schema.names, text_field, labels_field)
-        with files.reading(path) as stream:
-            batches = _open_csv(stream, delimiter, columns)
-            return _collect(path, batches, columns, labels_field is not None, label_names, separator)
+    """Read a CSV or TSV file whose first row names the columns.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File.
+    reading : Reading, default Reading()
+        Which columns to read; delimiter and encoding if they are known.
+    usual : str, default ","
+        Delimiter that wins where the first rows fit several.
+    label_names : sequence of str, optional
+        Label ids follow this list.
+
+    Returns
+    -------
+    Dataset
+    """
+    try:
+        with arrow_errors(path):
+            # Read the column names first: for a missing column, pyarrow does not say which columns there are.
+            with files.reading(path) as stream:
+                dialect, found = csv_dialect(as_utf8(stream, reading.encoding, path), path, reading, usual)
+            columns = columns_to_read(path, found, reading)
+            with files.reading(path) as stream:
+                batches = open_csv(as_utf8(stream, reading.encoding, path), dialect, columns)
+                return collect_batches(path, batches, reading, label_names)
+    except DataError as error:
+        if reading.encoding is None and isinstance(error.__cause__, (pa.ArrowInvalid, UnicodeDecodeError)):
+            refuse_other_encodings(path)
+        raise
 
 
-def _open_csv(stream: Any, delimiter: str, columns: list[str] | None = None) -> Any:
-    convert = pa.csv.ConvertOptions(strings_can_be_null=False)
-    if columns is not None:
-        convert.include_columns = columns
-        convert.column_types = dict.fromkeys(columns, pa.large_string())
+def csv_dialect(stream: BinaryIO, path: PathLike, reading: Reading, usual: str) -> tuple[Dialect, list[str]]:
+    """Return the dialect of a CSV file, found in its first rows, and the names of its columns."""
+    sample = stream.read(SAMPLE_BYTES)
+    if not sample:
+        raise DataError("the file is empty", path=path)
+    if b"\0" in sample:
+        raise not_utf8(sample, path, reason="zero bytes")
+    cut = len(sample) == SAMPLE_BYTES
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(sample, final=not cut)
+    except UnicodeDecodeError as error:
+        line = sample.count(b"\n", 0, error.start) + 1
+        raise not_utf8(sample, path, line, f"{error.reason} at byte {error.start}") from error
+    wanted = [reading.text] if isinstance(reading.text, str) else []
+    wanted += [part for _, field in reading.paths() for part in dict.fromkeys((field.name, field.column(())))]
+    dialect = find_dialect(text, set(wanted), cut=cut, delimiter=reading.delimiter, usual=usual)
+    return dialect, first_row(text, dialect)
+
+
+def open_csv(stream: Any, dialect: Dialect, columns: Sequence[str]) -> Any:
+    """Open a CSV stream in UTF-8; gives batches of the columns, as strings."""
+    convert = pa.csv.ConvertOptions(
+        strings_can_be_null=False, include_columns=list(columns), column_types=dict.fromkeys(columns, pa.large_string())
+    )
     return pa.csv.open_csv(
         stream,
-        read_options=pa.csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
-        parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        read_options=pa.csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False, skip_rows=dialect.skipped),
+        parse_options=pa.csv.ParseOptions(
+            delimiter=dialect.delimiter, quote_char=dialect.quote, double_quote=dialect.escape is None,
+            escape_char=dialect.escape or False, newlines_in_values=True,
+        ),
         convert_options=convert,
-    )
+    )  # fmt: skip
 
 
-def read_parquet(
-    path: PathLike,
-    *,
-    label_names: Sequence[str] | None = None,
-    text_field: str = "text",
-    labels_field: str | None = "labels",
-    separator: str = SEPARATOR,
-) -> Dataset:
-    """Read a Parquet file whose labels are lists, or strings split at `separator`; parameters as in `read_dataset`."""
-    with _arrow_errors(path), files.reading(path) as stream:
+def read_parquet(path: PathLike, reading: Reading = _PLAIN, *, label_names: Sequence[str] | None = None) -> Dataset:
+    """Read a Parquet file whose labels are lists, or strings split at the separator.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File.
+    reading : Reading, default Reading()
+        Which columns to read.
+    label_names : sequence of str, optional
+        Label ids follow this list.
+
+    Returns
+    -------
+    Dataset
+    """
+    with arrow_errors(path), files.reading(path) as stream:
         file = pa.parquet.ParquetFile(stream)
-        columns = _columns(path, file.schema_arrow.names, text_field, labels_field)
+        columns = columns_to_read(path, file.schema_arrow.names, reading)
         batches = file.iter_batches(batch_size=_ROWS, columns=columns, use_threads=False)
-        return _collect(path, batches, columns, labels_field is not None, label_names, separator)
+        return collect_batches(path, batches, reading, label_names)
 
 
 @contextmanager
-def _arrow_errors(path: PathLike) -> Iterator[None]:
+def arrow_errors(path: PathLike | None) -> Iterator[None]:
+    """Raise the errors of pyarrow as DataError."""
     try:
         yield
-    except UnicodeDecodeError as error:  # pyarrow checks the cells, but not the names of the columns
-        raise DataError(f"the column names are not UTF-8 ({error.reason})", path=path) from error
-    except pa.ArrowException as error:
-        raise DataError(f"cannot be read as a table ({str(error).splitlines()[0]})", path=path) from error
+    except (LongtailError, OSError, MemoryError):
+        raise
+    except UnicodeDecodeError as error:  # pyarrow checks the cells of CSV files, but neither Parquet's nor column names
+        raise DataError(f"a cell or the name of a column is not UTF-8 ({error.reason})", path=path) from error
+    except Exception as error:  # Arrow's own, and what its values raise when they become Python's: dates out of range
+        raise DataError(f"cannot be read as a table ({first_line(error)})", path=path) from error
 
 
-def _columns(path: PathLike, found: list[str], text_field: str, labels_field: str | None) -> list[str]:
-    """Return the columns to read, those of the text first; each must be there once."""
-    texts = text_fields(text_field, found)
-    labels = [] if labels_field is None else [labels_field]
-    for columns, option in ((texts, "text"), (labels, "labels")):
-        for column in columns:
-            if found.count(column) != 1:
-                problem = f"no column {column!r}" if column not in found else f"column {column!r} occurs more than once"
-                said = f"{problem}; columns are {', '.join(found)} (use {option}_field, --{option}-field)"
-                raise DataError(said, path=path)
-    return texts + labels
+def columns_to_read(path: PathLike | None, found: list[str], reading: Reading) -> list[str]:
+    """Return the columns to read; each must be there once."""
+    FIELDS.check(len(found), "columns", path=path)
+    columns: list[str] = []
+    for option, field in reading.paths(found):
+        column = field.column(found)
+        if found.count(column) != 1:
+            problem = f"no column {column!r}" if column not in found else f"column {column!r} occurs more than once"
+            plus = "; several are separated by commas" if option == "text" and "+" in column else ""
+            said = f"{problem}; columns are {shortened(found)} ({option_of(option)}{plus})"
+            raise DataError(said, path=path)
+        columns.append(column)
+    return list(dict.fromkeys(columns))
 
 
-def _collect(
-    path: PathLike, batches: Any, columns: list[str], labelled: bool, label_names: Sequence[str] | None, separator: str
+def collect_batches(
+    path: PathLike | None, batches: Any, reading: Reading, label_names: Sequence[str] | None
 ) -> Dataset:
-    n_texts = len(columns) - labelled
-    texts, labels = TextsBuilder(), LabelCollector(label_names)
-    row = 0
+    """Return the dataset in the rows of record batches."""
+
+    def complain(row: int, field: str, message: str) -> DataError:
+        return DataError(f"row {row}: {message}", path=path, field=field)
+
+    collector = RecordCollector(reading, complain, label_names=label_names, cells=True)
     for batch in batches:
-        pairs = zip(*(batch.column(column) for column in columns), strict=True)
-        for values in pairs:
-            row += 1
-            parts = [value.as_py() for value in values[:n_texts]]
-            for column, part in zip(columns, parts, strict=False):
-                if not isinstance(part, str):
-                    raise DataError(f"row {row}: must be a string, not {part!r:.40}", path=path, field=column)
-            texts.append(" ".join(parts))
-            names = _split(values[-1].as_py(), separator) if labelled else []
-            if names is None:
-                said = f"row {row}: must be a list of labels, or labels separated by {separator!r}"
-                raise DataError(said, path=path, field=columns[-1])
-            labels.add_point(names)
-    if row == 0:
+        # Row by row in small pieces: the Python objects of a whole batch would need several times its memory.
+        for start in range(0, batch.num_rows, _ROWS):
+            for record in batch.slice(start, _ROWS).to_pylist():
+                collector.add(record, collector.n_points + 1)
+    if collector.n_points == 0:
         raise DataError("the table has no rows", path=path)
-    Y, found = labels.finish()
-    _hint_at_separator(path, Y, found, separator)
-    return Dataset(Y=Y, texts=Texts(*texts.arrays()), label_names=found)
+    dataset = collector.finish()
+    _hint_at_separator(path, dataset.Y, dataset.label_names, reading.separator)
+    return dataset
 
 
-def _hint_at_separator(path: PathLike, Y: Any, names: Sequence[str] | None, separator: str) -> None:
+def _hint_at_separator(path: PathLike | None, Y: Any, names: Sequence[str] | None, separator: str) -> None:
     """Warn if no cell was split and most labels contain another common separator."""
     if not names or int(Y.getnnz(axis=1).max()) > 1:
         return
     for other in _SEPARATORS:
         if other != separator and sum(other in name for name in names) > len(names) / 2:
+            shown = "the table" if path is None else os.fspath(path)
             logger.warning(
                 "%s: no row has more than one label, and most labels contain %r, e.g. %r; if it separates labels, "
-                "use separator=%r (--separator)", os.fspath(path), other, names[0], other,
+                "use separator=%r (--separator)", shown, other, names[0], other,
             )  # fmt: skip
             return
-
-
-def _split(value: Any, separator: str) -> list[str] | None:
-    """Return the labels of a cell, or None if it contains something else. A null cell has no labels."""
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return [name for name in (part.strip() for part in value.split(separator)) if name]
-    if not isinstance(value, list):
-        return None
-    if any(isinstance(item, bool) or not isinstance(item, (str, int)) or item == "" for item in value):
-        return None
-    return [str(item) for item in value]
 
 
 def write_csv(dataset: Dataset, path: PathLike, *, delimiter: str = ",", overwrite: bool = False) -> None:

@@ -21,6 +21,7 @@ from longtail.core.inputs import PathLike
 from longtail.core.threads import in_threads, thread_count
 from longtail.data import files, xc_kernels
 from longtail.data.dataset import Dataset
+from longtail.data.limits import COLUMNS, LINE_BYTES
 from longtail.errors import DataError
 
 BLOCK_BYTES = 1 << 20
@@ -35,7 +36,8 @@ _ROUNDS_TO_INFINITY = 2.0**128 - 2.0**103  # half a unit above the largest float
 def read_xc(path: PathLike, *, n_features: int | None = None, n_labels: int | None = None) -> Dataset:
     """Read an XC file; `n_features` and `n_labels` are the widths of X and Y, at least those of the file."""
     with files.reading(path) as stream:
-        first = stream.readline()
+        first = stream.readline(LINE_BYTES.value() + 1)
+        files.check_line(first, path, 1)
         if not first:
             raise DataError("the file is empty", path=path)
         header = _read_header(first, path, n_features, n_labels)
@@ -44,7 +46,7 @@ def read_xc(path: PathLike, *, n_features: int | None = None, n_labels: int | No
         parsed = _Lines(path, header)
         with in_threads(
             lambda block: _parse_block(block, *limits),
-            _blocks_of_lines(stream, rest),
+            _blocks_of_lines(stream, rest, path),
             n_jobs=min(thread_count(None), _MAX_THREADS),
         ) as blocks:
             for block in blocks:
@@ -56,7 +58,7 @@ def read_xc(path: PathLike, *, n_features: int | None = None, n_labels: int | No
 def read_sparse_rows(path: PathLike, *, width: int | None, what: str) -> sparse.csr_matrix:
     """Return the matrix of a file with a header `rows columns` and lines `index:value ...`; `what` its columns are."""
     with files.reading(path) as stream:
-        match = _ROWS_HEADER.fullmatch(stream.readline())
+        match = _ROWS_HEADER.fullmatch(stream.readline(100))
         if match is None:
             raise DataError(f"must begin with a line 'points {what}', like '1000 500'", path=path, line=1)
         n_points, n_columns = (int(group) if len(group) < 19 else 10**18 for group in match.groups())
@@ -65,7 +67,7 @@ def read_sparse_rows(path: PathLike, *, width: int | None, what: str) -> sparse.
             raise DataError(f"the header says {n_columns} {what}, but {expected} are expected", path=path, line=1)
         # The lines are those of an XC file without labels; only the header differs.
         parsed = _Lines(path, _Header(True, n_points, n_columns, 0))
-        for block in _blocks_of_lines(stream, b""):
+        for block in _blocks_of_lines(stream, b"", path):
             parsed.append(_parse_block(block, 0, n_columns))
     return parsed.matrices(0, width)[1]
 
@@ -93,13 +95,16 @@ def _read_header(first: bytes, path: PathLike, n_features: int | None, n_labels:
     return _Header(True, *counts)
 
 
-def _blocks_of_lines(stream: BinaryIO, rest: bytes) -> Iterator[bytes]:
+def _blocks_of_lines(stream: BinaryIO, rest: bytes, path: PathLike) -> Iterator[bytes]:
     """Yield the stream in blocks of whole lines; adds the newline of the last line if it is missing."""
     pieces = [rest]
+    most = LINE_BYTES.value() // BLOCK_BYTES + 2
     while piece := stream.read(BLOCK_BYTES):
         cut = piece.rfind(b"\n") + 1
         if cut == 0:
             pieces.append(piece)
+            if len(pieces) > most:
+                LINE_BYTES.check(sum(map(len, pieces)), "bytes in one line, or more,", path=path)
             continue
         pieces.append(piece[:cut])
         yield b"".join(pieces)
@@ -245,12 +250,18 @@ class _Lines:
         indptr = _joined_ends([block.label_ends for block in self._blocks])[: n_points + 1]
         indices = self._join("labels", np.int32)
         width = _width(indices, header.n_labels if header.given else None, n_labels)
+        self._check_width(width, n_labels, "labels")
         Y = _canonical_csr(np.ones(indices.size, np.float32), indices, indptr, width)
         indptr = _joined_ends([block.feature_ends for block in self._blocks])[: n_points + 1]
         indices = self._join("features", np.int32)
         values = self._join("values", np.float32)
         width = _width(indices, header.n_features if header.given else None, n_features)
+        self._check_width(width, n_features, "features")
         return Y, _canonical_csr(values, indices, indptr, width)
+
+    def _check_width(self, width: int, wanted: int | None, what: str) -> None:
+        if wanted is None:  # the file alone decides
+            COLUMNS.check(width, what, path=self._path)
 
     def _join(self, name: str, dtype: type[np.generic]) -> NDArray[Any]:
         joined = np.concatenate([np.empty(0, dtype), *(getattr(block, name) for block in self._blocks)])

@@ -6,8 +6,9 @@ A block ends with a newline, so every inner loop meets a byte that stops it befo
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from longtail.core.compiled import njit
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int32]

@@ -10,18 +10,35 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
 
 from longtail.core import codec
+from longtail.core.base import clone
 from longtail.core.estimator import Estimator, Prepared
 from longtail.core.inputs import check_features
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.wrapper import Wrapper
-from longtail.errors import ParameterError
+from longtail.errors import ModelError, ParameterError
 from longtail.features.scaling import unit_rows
 from longtail.features.text import TextFeatures
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedPoints(Prepared):
+    """Training data with weights of points, which the model inside gets.
+
+    Parameters
+    ----------
+    X : csr_matrix or sequence of str
+        Points.
+    Y : csr_matrix of shape (n_points, n_labels)
+        Observed labels.
+    sample_weight : array_like or None
+        Weight per point.
+    """
+
+    sample_weight: Any
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -48,6 +65,11 @@ class Pipeline(Wrapper):
         """The `score_groups_` of the model."""
         return None if not hasattr(self, "parts_") else self.model_.score_groups_
 
+    @property
+    def score_scale(self) -> str | None:  # type: ignore[override]
+        """The `score_scale` of the model."""
+        return None if not hasattr(self, "parts_") else self.model_.score_scale
+
     @abstractmethod
     def _features(self, X: Any) -> Iterable[sparse.csr_matrix]:
         """Return the features of X for prediction, in blocks of rows."""
@@ -57,8 +79,20 @@ class Pipeline(Wrapper):
             raise ParameterError(f"model is {self.model!r}, but must be an estimator that is trained on features")
         super().check_parameters()
 
-    def _fit_model(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> None:
-        self.parts_ = [self._new_part().fit(X, Y, label_names=self.label_names_, run=run.part("model"))]
+    def takes_weights(self) -> bool:
+        return self._new_part().takes_weights()
+
+    def _prepare(self, X: Any, Y: sparse.csr_matrix, *, sample_weight: Any = None, **more: Any) -> WeightedPoints:
+        super()._prepare(X, Y, **more)
+        if sample_weight is not None and not self.takes_weights():
+            raise ParameterError(f"fit of {type(self._new_part()).__name__} takes no sample_weight")
+        return WeightedPoints(X, Y, sample_weight)
+
+    def _fit_model(self, X: sparse.csr_matrix, prepared: Prepared, run: Run) -> None:
+        assert isinstance(prepared, WeightedPoints)
+        more = {} if prepared.sample_weight is None else {"sample_weight": prepared.sample_weight}
+        model = self._new_part()
+        self.parts_ = [model.fit(X, prepared.Y, label_names=self.label_names_, run=run.part("model"), **more)]
 
     def _predict(self, X: Any, k: int) -> Predictions:
         blocks = [self.model_.predict(block, k=k) for block in self._features(X)]
@@ -105,7 +139,7 @@ class TextPipeline(Pipeline):
 
     def _fit(self, prepared: Prepared, run: Run) -> None:
         self.features_ = TextFeatures() if self.features is None else clone(self.features)
-        self._fit_model(self.features_.fit_transform(prepared.X), prepared.Y, run)
+        self._fit_model(self.features_.fit_transform(prepared.X), prepared, run)
 
     def _features(self, X: Sequence[str]) -> Iterable[sparse.csr_matrix]:
         return self.features_.transform_chunks(X)
@@ -117,9 +151,18 @@ class TextPipeline(Pipeline):
         return state
 
     def _set_state(self, state: State) -> None:
-        super()._set_state(state)
         self.features_ = codec.decode(state.values["of_features"])
+        if not isinstance(self.features_, TextFeatures):
+            raise ModelError("of_features are not TextFeatures")
+        self.features_.check_parameters()
         self.features_._set_state(state.part("features"))
+        super()._set_state(state)
+
+    def _check_part(self, part: Estimator, *n_labels: int) -> None:
+        if part.input_kind != "features" or part.n_features_in_ != self.features_.n_features_:
+            raise ModelError(f"the model inside does not read the {self.features_.n_features_} features of the texts")
+        if part.n_labels_ not in n_labels:
+            raise ModelError(f"the model inside has {part.n_labels_} labels, but must have {n_labels[0]}")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -144,7 +187,7 @@ class UnitRows(Pipeline):
         return check_features(X, n_features=self.n_features_in_ if fitted else None)
 
     def _fit(self, prepared: Prepared, run: Run) -> None:
-        self._fit_model(unit_rows(prepared.X), prepared.Y, run)
+        self._fit_model(unit_rows(prepared.X), prepared, run)
 
     def _features(self, X: sparse.csr_matrix) -> Iterable[sparse.csr_matrix]:
         return [unit_rows(X)]

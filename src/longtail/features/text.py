@@ -1,31 +1,34 @@
 """TF-IDF features of texts: scikit-learn's weighting, computed in chunks, with plain arrays as fitted state.
 
-Neither fitting nor transforming keeps the texts in memory.
+`features.counting` counts terms; here they get columns and weights. Neither fitting nor transforming keeps the texts
+in memory.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
+from longtail.core.base import Parameterised
+from longtail.core.check_arrays import check_finite
 from longtail.core.parameters import check_choice, check_whole
 from longtail.core.state import State, as_bytes, from_bytes
-from longtail.errors import DataError, NotFittedError, ParameterError
+from longtail.core.threads import in_threads, thread_count
+from longtail.errors import DataError, ModelError, NotFittedError, ParameterError
+from longtail.features.counting import DEFAULT_PATTERN, TermCounter
+from longtail.features.patterns import may_explode
 
 CHUNK = 2_000  # texts counted at once
 BIAS_NAME = "(bias)"
 
 
-class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class TextFeatures(Parameterised):
     r"""Word n-gram TF-IDF: texts to CSR float32 rows, as scikit-learn's `TfidfVectorizer` computes them.
 
     Parameters
@@ -48,6 +51,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Keep only this many terms, the most frequent ones; None keeps all.
     bias : float, default 0.0
         If above 0, add a constant feature of this value as the last column, after the norm.
+    n_jobs : int, default -1
+        Number of threads, -1 for all cores. The features do not depend on it.
 
     Attributes
     ----------
@@ -66,11 +71,12 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         sublinear_tf: bool = True,
         min_df: int | float = 3,
         max_df: int | float = 0.5,
-        token_pattern: str = r"(?u)\b[^\W_][\w\-]*\b",
+        token_pattern: str = DEFAULT_PATTERN,
         lowercase: bool = True,
         norm: str | None = "l2",
         max_features: int | None = None,
         bias: float = 0.0,
+        n_jobs: int = -1,
     ) -> None:
         self.ngram_range = ngram_range
         self.sublinear_tf = sublinear_tf
@@ -81,6 +87,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.norm = norm
         self.max_features = max_features
         self.bias = bias
+        self.n_jobs = n_jobs
 
     def fit(self, texts: Iterable[str], y: Any = None) -> Self:
         """Learn the vocabulary and its weights in one pass over the texts.
@@ -112,8 +119,14 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         (n, n_features_) csr_matrix of float32
         """
         columns, counted = self._learn(texts, keep=True)
-        blocks = (self._weighted(counted.pop(0)[:, columns]) for _ in range(len(counted)))
-        return _stack(blocks, self.n_features_)
+        number = np.full(columns.max() + 1, -1, np.int32)
+        number[columns] = np.arange(columns.size, dtype=np.int32)
+
+        def weigh(_: int) -> sparse.csr_matrix:
+            return self._weighted(_renumbered(counted.popleft(), number, columns.size))
+
+        with in_threads(weigh, range(len(counted)), n_jobs=self.n_jobs) as blocks:
+            return _stack(blocks, self.n_features_)
 
     def transform(self, texts: Iterable[str]) -> sparse.csr_matrix:
         """Return the features of the texts; unknown words are ignored.
@@ -150,9 +163,13 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _transformed(self, texts: Iterable[str], chunk: int) -> Iterator[sparse.csr_matrix]:
         known = self.vocabulary_
-        for tokens in _tokenised(texts, self._analyzer(), chunk):
-            ids = [[known[token] for token in row if token in known] for row in tokens]
-            yield self._weighted(_counts(ids, len(known)))
+
+        def numbers(terms: Sequence[str]) -> NDArray[np.int32]:
+            return np.fromiter((known.get(term, -1) for term in terms), np.int32, len(terms))
+
+        for counts in self._counter().chunks(texts, chunk, numbers):
+            counts.resize(counts.shape[0], len(known))
+            yield self._weighted(counts)
 
     @property
     def n_features_(self) -> int:
@@ -165,7 +182,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.check_fitted()
         return np.array([*self.vocabulary_, *([BIAS_NAME] if self.bias > 0 else [])], dtype=object)
 
-    def _learn(self, texts: Iterable[str], *, keep: bool) -> tuple[NDArray[np.intp], list[sparse.csr_matrix]]:
+    def _learn(self, texts: Iterable[str], *, keep: bool) -> tuple[NDArray[np.intp], deque[sparse.csr_matrix]]:
         """Count chunk by chunk and set the fitted attributes.
 
         Returns the columns that make the vocabulary, in its order, and with `keep` the counts of each chunk.
@@ -174,10 +191,12 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ids: defaultdict[str, int] = defaultdict()
         ids.default_factory = ids.__len__
         n_texts, in_texts, in_all = 0, np.zeros(0, np.int64), np.zeros(0)
-        kept: list[sparse.csr_matrix] = []
-        for tokens in _tokenised(texts, self._analyzer(), CHUNK):
-            rows = [[ids[token] for token in row] for row in tokens]
-            counts = _counts(rows, len(ids))
+        kept: deque[sparse.csr_matrix] = deque()
+
+        def numbers(terms: Sequence[str]) -> NDArray[np.int32]:
+            return np.fromiter((ids[term] for term in terms), np.int32, len(terms))
+
+        for counts in self._counter().chunks(texts, CHUNK, numbers):
             n_texts += counts.shape[0]
             in_texts = np.pad(in_texts, (0, len(ids) - in_texts.size))
             in_all = np.pad(in_all, (0, len(ids) - in_all.size))
@@ -185,10 +204,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             in_all += np.bincount(counts.indices, weights=counts.data, minlength=len(ids))
             if keep:
                 kept.append(counts)
-        columns = self._choose(list(ids), n_texts, in_texts, in_all)
-        for counts in kept:  # early chunks lack the columns of later terms
-            counts.resize(counts.shape[0], len(ids))
-        return columns, kept
+        return self._choose(list(ids), n_texts, in_texts, in_all), kept
 
     def _choose(
         self, terms: list[str], n_texts: int, in_texts: NDArray[np.int64], in_all: NDArray[np.float64]
@@ -213,21 +229,28 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return columns
 
     def _weighted(self, counts: sparse.csr_matrix) -> sparse.csr_matrix:
-        """Return the final rows from the counts of vocabulary terms."""
-        weighting = TfidfTransformer(norm=self.norm, sublinear_tf=self.sublinear_tf)
-        weighting.idf_ = self.idf_
-        weighting.n_features_in_ = self.idf_.size
-        X = sparse.csr_matrix(weighting.transform(counts, copy=False))
+        """Return the final rows from the counts of vocabulary terms, with the bits of scikit-learn."""
+        values = counts.data
+        if self.sublinear_tf:
+            np.log(values, out=values)
+            values += np.float32(1)
+        values *= self.idf_[counts.indices]
+        if self.norm is not None:
+            # One sum per row in float64, in the order of its entries; other orders may differ in the last bit.
+            row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+            sums = np.bincount(row, values * values if self.norm == "l2" else np.abs(values), counts.shape[0])
+            lengths = np.sqrt(sums) if self.norm == "l2" else sums
+            lengths[lengths == 0] = 1
+            values = (values / lengths[row]).astype(np.float32)
+        X = sparse.csr_matrix((values, counts.indices, counts.indptr), shape=counts.shape)
         X.sort_indices()
         if self.bias > 0:
             X = _with_last_column(X, np.float32(self.bias))
         return X
 
-    def _analyzer(self) -> Callable[[str], list[str]]:
-        analyze: Callable[[str], list[str]] = CountVectorizer(
-            ngram_range=tuple(self.ngram_range), token_pattern=self.token_pattern, lowercase=self.lowercase
-        ).build_analyzer()
-        return analyze
+    def _counter(self) -> TermCounter:
+        shortest, longest = self.ngram_range
+        return TermCounter(self.token_pattern, self.lowercase, (shortest, longest), self.n_jobs)
 
     def check_fitted(self) -> None:
         """Raise NotFittedError if no vocabulary was learned."""
@@ -238,9 +261,10 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Raise ParameterError for values that cannot be used."""
         try:
             shortest, longest = self.ngram_range
+            in_order = 1 <= shortest <= longest
         except (TypeError, ValueError):
-            shortest, longest = 0, 0
-        if not 1 <= shortest <= longest:
+            in_order = False
+        if not in_order:
             raise ParameterError(
                 f"ngram_range is {self.ngram_range!r}, but must be (shortest, longest) with 1 <= shortest <= longest"
             )
@@ -252,6 +276,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 raise ParameterError(
                     f"{name} is {value!r}, but must be a number of texts (1 or more) or a share (0.0 to 1.0)"
                 )
+        thread_count(self.n_jobs)
         check_choice("norm", self.norm, ("l2", "l1", None))
         if self.max_features is not None and not (isinstance(self.max_features, int) and self.max_features >= 1):
             raise ParameterError(f"max_features is {self.max_features!r}, but must be None or a whole number from 1 up")
@@ -267,6 +292,11 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ParameterError(
                 f"token_pattern {self.token_pattern!r} has {groups} capturing groups; at most 1 is allowed"
             )
+        if may_explode(self.token_pattern):
+            raise ParameterError(
+                f"token_pattern {self.token_pattern!r} may take exponential time: it repeats repetitions, alternatives "
+                "or a reference; put a separator between them, as in \\w+(?:-\\w+)*"
+            )
 
     def _get_state(self) -> State:
         self.check_fitted()
@@ -274,37 +304,21 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return State({"n_texts": self.n_texts_}, {"terms": terms, "term_offsets": offsets, "idf": self.idf_})
 
     def _set_state(self, state: State) -> None:
-        terms = from_bytes(state.arrays["terms"], state.arrays["term_offsets"])
+        terms = from_bytes(state.array("terms", np.uint8, (None,)), state.array("term_offsets", np.int64, (None,)))
         self.vocabulary_ = {term: i for i, term in enumerate(terms)}
-        self.idf_ = np.asarray(state.arrays["idf"])
-        self.n_texts_ = int(state.values["n_texts"])
+        if len(self.vocabulary_) != len(terms):
+            raise ModelError("a term of the vocabulary occurs twice")
+        self.idf_ = state.array("idf", np.float32, (len(terms),))
+        check_finite("idf", self.idf_)
+        self.n_texts_ = state.whole("n_texts")
 
 
-def _tokenised(texts: Iterable[str], analyze: Callable[[str], list[str]], chunk: int) -> Iterator[Iterator[list[str]]]:
-    """Yield the tokens of the texts in chunks, which are read as they are used; refuses items that are not strings."""
-    if isinstance(texts, (str, bytes)):
-        raise DataError("texts must be a sequence of strings, not one string; put it into a list")
-
-    def tokens_of(numbered: tuple[int, Any]) -> list[str]:
-        row, text = numbered
-        if not isinstance(text, str):
-            raise DataError(f"text {row} is {type(text).__name__} ({str(text)[:40]!r}), but must be a string")
-        return analyze(text)
-
-    numbered = enumerate(texts)
-    while first := list(islice(numbered, 1)):
-        yield map(tokens_of, chain(first, islice(numbered, chunk - 1)))
-
-
-def _counts(rows: Sequence[Sequence[int]], n_columns: int) -> sparse.csr_matrix:
-    """Count how often each id occurs in each row, as canonical CSR float32."""
-    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum([len(row) for row in rows], out=indptr[1:])
-    indices = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=int(indptr[-1]))
-    ones = np.ones(indices.size, dtype=np.float32)
-    counts = sparse.csr_matrix((ones, indices, indptr.astype(np.int32)), shape=(len(rows), n_columns))
-    counts.sum_duplicates()
-    return counts
+def _renumbered(counts: sparse.csr_matrix, number: NDArray[np.int32], width: int) -> sparse.csr_matrix:
+    """Return the columns that have a new number, -1 standing for none; entries keep their order within a row."""
+    indices = number[np.minimum(counts.indices, number.size - 1)]
+    kept = (indices >= 0) & (counts.indices < number.size)
+    indptr = np.concatenate([[0], np.cumsum(kept, dtype=np.int32)], dtype=np.int32)[counts.indptr]
+    return sparse.csr_matrix((counts.data[kept], indices[kept], indptr), shape=(counts.shape[0], width))
 
 
 def _as_count(limit: int | float, n_texts: int) -> float:

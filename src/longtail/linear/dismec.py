@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import expit
 
 from longtail.core.estimator import Estimator, Prepared
 from longtail.core.fingerprint import fingerprint
@@ -26,6 +25,7 @@ from longtail.linear.limits import check_point_weights
 from longtail.linear.rare import GROUP, WorkingSetSolver, identical_labels, rare_labels
 from longtail.linear.scorer import LinearScorer
 from longtail.linear.solver import LOSSES, BlockSolver, SolverOptions, TrainedBlock
+from longtail.linear.weights import Weights, rows_in_order
 from longtail.objectives import resolve_weighting
 
 logger = logging.getLogger(__name__)
@@ -65,10 +65,10 @@ class DiSMEC(Estimator):
         Relative duality gap at which the training of a label ends.
     max_passes : int, default 100
         Passes over the training points, at most.
-    prune : float, default 0.01
+    prune : float, default 0.05
         Weights below this absolute value are dropped.
-    weight_dtype : {"float32", "float16"}, default "float32"
-        How weights are saved. "float16" halves the file; loaded weights are float32 again.
+    weight_dtype : {"float16", "float32"}, default "float16"
+        How weights are kept and saved. A model with a weight above 65,504, which float16 cannot hold, keeps float32.
     solver : {"auto", "full"}, default "auto"
         "auto" trains labels with a few points on working sets where the training set is large: their positives, the
         negatives that resemble them, and a weighted sample of the others. "full" trains every label on all points; so
@@ -83,7 +83,7 @@ class DiSMEC(Estimator):
     Attributes
     ----------
     weights_ : (D, L) csr_matrix of float32
-        Weights by feature.
+        Weights by feature; a copy, made at each access.
     intercept_ : (L,) array of float32
         Intercepts; -inf for labels without training points.
     gaps_ : (L,) array of float64
@@ -109,8 +109,8 @@ class DiSMEC(Estimator):
     bias: float = 0.5
     tol: float = 0.03
     max_passes: int = 100
-    prune: float = 0.01
-    weight_dtype: str = "float32"
+    prune: float = 0.05
+    weight_dtype: str = "float16"
     solver: str = "auto"
     warm_start: bool = False
     n_jobs: int = -1
@@ -124,27 +124,35 @@ class DiSMEC(Estimator):
         sample_weight: Any = None,
         label_names: Sequence[str] | None = None,
         run: Run | None = None,
+        verbose: bool = False,
     ) -> Self:
         """Train on points and their observed labels.
 
         Parameters
         ----------
-        X : sparse matrix or array
+        X : sparse matrix, array or DataFrame
             CSR or dense features.
-        Y : sparse matrix, array or list of lists
-            A 0/1 matrix, or one list of label ids per point.
+        Y : sparse matrix, array, DataFrame, or list of lists
+            A 0/1 matrix, or one list of label names or label ids per point.
         sample_weight : array_like, optional
             Factor of the loss per point, above 0; a point of weight 2 counts as the same point twice.
         label_names : sequence of str, optional
             Distinct names, kept with the model and written to its directory.
         run : Run, optional
             Where to show progress and where to keep finished blocks.
+        verbose : bool, default False
+            Show progress: a bar in a terminal or a notebook, elsewhere a line every half minute.
 
         Returns
         -------
         self
         """
-        return super().fit(X, Y, label_names=label_names, run=run, sample_weight=sample_weight)
+        return super().fit(X, Y, label_names=label_names, run=run, verbose=verbose, sample_weight=sample_weight)
+
+    @property
+    def score_scale(self) -> str | None:  # type: ignore[override]
+        """The scale of scores: probabilities with the logistic loss and without a weighting, else margins."""
+        return "probability" if self.loss == "logistic" and self.weighting is None else None
 
     def check_parameters(self) -> None:
         check_positive(C=self.C, tol=self.tol)
@@ -155,7 +163,7 @@ class DiSMEC(Estimator):
             raise ParameterError(f"random_state is {self.random_state}, but must be below 2**32")
         check_choice("loss", self.loss, list(LOSSES))
         check_choice("solver", self.solver, ("auto", "full"))
-        check_choice("weight_dtype", self.weight_dtype, ("float32", "float16"))
+        check_choice("weight_dtype", self.weight_dtype, ("float16", "float32"))
         thread_count(self.n_jobs)
         weighting = resolve_weighting(self.weighting)
         if not weighting.bounded:
@@ -202,23 +210,21 @@ class DiSMEC(Estimator):
         return groups + [Group(few[i : i + GROUP], sets) for i in range(0, few.size, GROUP)]
 
     def _train(self, groups: list[Group], same_as: NDArray[np.intp], run: Run, start: sparse.csr_matrix | None) -> None:
-        n_labels = self.n_labels_
-        # As in every other model, labels without training points are never predicted: they stay padding.
-        self.intercept_ = np.full(n_labels, PAD_SCORE, np.float32)
-        self.gaps_ = np.zeros(n_labels)
+        # As in every other model, labels without training points are never predicted.
+        intercepts = np.full(self.n_labels_, PAD_SCORE, np.float32)
+        self.gaps_ = np.zeros(self.n_labels_)
         weights: list[sparse.csr_matrix] = []
         duals: list[sparse.csr_matrix | None] = []
 
         def keep(labels: NDArray[np.intp], trained: TrainedBlock) -> None:
-            self.intercept_[labels], self.gaps_[labels] = trained.intercepts, trained.gaps
+            intercepts[labels], self.gaps_[labels] = trained.intercepts, trained.gaps
             weights.append(trained.weights)
             duals.append(trained.duals)
 
         train_groups(groups, keep, run=run, n_jobs=self.n_jobs, duals=start)
         order = [group.labels for group in groups]
-        self.intercept_, self.gaps_ = self.intercept_[same_as], self.gaps_[same_as]
-        self.weights_ = _by_feature(weights, order, same_as, self.n_features_in_)
-        self._scorer = LinearScorer(self.weights_, self.intercept_)
+        self.gaps_ = self.gaps_[same_as]
+        self._keep(Weights.of_rows(weights, order, intercepts, same_as, self.n_features_in_, self.weight_dtype))
         unfinished = int((self.gaps_ > self.tol).sum())
         if unfinished:
             logger.warning(
@@ -226,7 +232,7 @@ class DiSMEC(Estimator):
                 unfinished, self.tol, self.max_passes, self.remedy,
             )  # fmt: skip
         if self.warm_start:
-            self._duals = _in_label_order(duals, order, n_labels, self.n_points_)
+            self._duals = rows_in_order(duals, order, self.n_labels_, self.n_points_)
 
     def _kept_duals(self, n_points: int, n_labels: int) -> sparse.csr_matrix | None:
         """Return the dual variables of the previous fit, if a warm start is wanted and their shape fits the data."""
@@ -237,67 +243,33 @@ class DiSMEC(Estimator):
         best = self._scorer.top(X, k, n_jobs=self.n_jobs)
         if self.loss != "logistic":
             return best
+        from scipy.special import expit  # here: it takes long to load, and other losses do not need it
+
         return Predictions(best.labels, np.where(best.labels >= 0, expit(best.scores), -np.inf))
 
+    def _keep(self, weights: Weights) -> None:
+        self._weights, self._scorer = weights, LinearScorer(weights)
+
+    @property
+    def weights_(self) -> sparse.csr_matrix:
+        """Return the weights as a new (features, labels) matrix of float32."""
+        self.check_fitted()
+        return self._weights.to_csr()
+
+    @property
+    def intercept_(self) -> NDArray[np.float32]:
+        """Return one intercept per label; -inf for labels without training points."""
+        self.check_fitted()
+        return self._weights.label_intercepts()
+
     def _get_state(self) -> State:
-        state = State(arrays={"intercept": self.intercept_, "gaps": self.gaps_})
-        state.put_csr("weights", self.weights_)
-        if self.weight_dtype == "float16":
-            state.arrays["weights.data"] = self._half_precision()
-            if self.n_labels_ <= 2**16:  # label ids take two bytes as well: half the file
-                state.arrays["weights.indices"] = self.weights_.indices.astype(np.uint16)
+        state = self._weights.to_state()
+        state.arrays["gaps"] = self.gaps_
         return state
 
-    def _half_precision(self) -> NDArray[np.float16]:
-        largest = np.finfo(np.float16).max
-        beyond = np.flatnonzero(np.abs(self.weights_.data) > largest)
-        if beyond.size:
-            label, weight = self.weights_.indices[beyond[0]], self.weights_.data[beyond[0]]
-            raise ParameterError(
-                f"a weight of label {label} is {weight:g}, above the float16 maximum {largest:g}; "
-                "set weight_dtype='float32'"
-            )
-        return np.asarray(self.weights_.data, np.float16)
-
     def _set_state(self, state: State) -> None:
-        self.intercept_, self.gaps_ = state.arrays["intercept"], state.arrays["gaps"]
-        data, indices = (state.arrays[f"weights.{part}"] for part in ("data", "indices"))
-        wide = {  # kept as they are (mapped), unless saved in half precision, which SciPy does not support
-            "weights.data": data.astype(np.float32, copy=False),
-            "weights.indices": indices.astype(np.int32, copy=False) if indices.dtype == np.uint16 else indices,
-        }
-        self.weights_ = State(state.values, state.arrays | wide).get_csr("weights")
-        self._scorer = LinearScorer(self.weights_, self.intercept_)
+        self.gaps_ = state.array("gaps", np.float64, (self.n_labels_,))
+        self._keep(Weights.from_state(state, self.n_features_in_, self.n_labels_))
 
-
-def _in_label_order(
-    parts: list[sparse.csr_matrix], order: list[NDArray[np.intp]], n_labels: int, width: int
-) -> sparse.csr_matrix:
-    """Join rows trained block by block into label order; labels that were not trained get empty rows.
-
-    Empties `parts` on the way, so that little is in memory twice.
-    """
-    indptr = np.zeros(n_labels + 1, np.int64)
-    for labels, part in zip(order, parts, strict=True):
-        indptr[labels + 1] = np.diff(part.indptr)
-    np.cumsum(indptr, out=indptr)
-    indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
-    for labels in reversed(order):
-        part = parts.pop()
-        for row, label in enumerate(labels):
-            here, there = slice(indptr[label], indptr[label + 1]), slice(part.indptr[row], part.indptr[row + 1])
-            indices[here], data[here] = part.indices[there], part.data[there]
-    return sparse.csr_matrix((data, indices, indptr), shape=(n_labels, width))
-
-
-def _by_feature(
-    parts: list[sparse.csr_matrix], order: list[NDArray[np.intp]], same_as: NDArray[np.intp], n_features: int
-) -> sparse.csr_matrix:
-    """Return the weights of all labels as (features, labels), the layout that prediction reads; empties `parts`.
-
-    same_as: the label whose weights each label has.
-    """
-    by_label = _in_label_order(parts, order, same_as.size, n_features)
-    if (same_as != np.arange(same_as.size)).any():
-        by_label = by_label[same_as]
-    return by_label.T.tocsr()
+    def _check_learned(self) -> None:
+        self._weights.check_numbers()

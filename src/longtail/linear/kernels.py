@@ -21,8 +21,8 @@ Each label of a block is a lane, a column of W and of the dual variables. A lane
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from longtail.core.compiled import njit
 from longtail.linear.simd import BLOCK, block_adds, block_dots, prefetch
 
 SQUARED_HINGE, HINGE, LOGISTIC = 0, 1, 2
@@ -55,7 +55,8 @@ def shuffled(points, state):
     for chunk in chunks:
         first = chunk * _CHUNK
         size = min(_CHUNK, n - first)
-        order[filled : filled + size] = points[first : first + size]
+        for j in range(size):  # a slice that is assigned takes Numba seconds to compile
+            order[filled + j] = points[first + j]
         shuffle(order[filled : filled + size], size, state)
         filled += size
     return order

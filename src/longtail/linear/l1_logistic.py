@@ -15,8 +15,8 @@ minimises the quadratic model of each step. Two things make it fast on text:
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from longtail.core.compiled import njit
 from longtail.linear.kernels import shuffle
 
 _ZERO, _ONE = np.float32(0), np.float32(1)

@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.linear import limits
-from longtail.linear.rare_kernels import Points, Sample, Scratch, train_label
+from longtail.linear.rare_kernels import train_labels
+from longtail.linear.rare_problem import Points, Sample, Scratch
 from longtail.linear.solver import SolverOptions, TrainedBlock
 
 # The logistic loss has a share at every point, and with the hinge, whose slacks weigh the same however small, the
 # sample stands badly for the others: both are left to the full solver.
 LOSS = "squared-hinge"
-LEAST_WORK = 5e8  # points x labels: below, the full solver takes seconds
-LEAST_SHARE = 0.5  # of the labels that are rare: below, the others take most of the time anyway
+LEAST_WORK = 1e8  # points x labels: below, the full solver takes seconds
+LEAST_SHARE = 0.3  # of the labels that are rare: below, the others take most of the time anyway
 GROUP = 64  # labels that are trained, and kept in a checkpoint, together
 
 _MOST_POSITIVES = 15  # of a rare label
@@ -84,7 +85,8 @@ class WorkingSetSolver:
     ) -> None:
         self.options, self.seed = options, seed
         self.n_points, self.n_features = X.shape
-        self._members = Y.tocsc()
+        by_label = Y.tocsc()
+        self._members = by_label.indptr.astype(np.int64), by_label.indices.astype(np.int32)
         self._costs = np.asarray(options.C * positive_weights, np.float32)
         weights = np.ones(X.shape[0], np.float32) if point_weights is None else np.asarray(point_weights, np.float32)
         self._points = _points(X, weights)
@@ -93,28 +95,17 @@ class WorkingSetSolver:
 
     def train(self, labels: NDArray[np.intp], *, duals: sparse.csr_matrix | None = None) -> TrainedBlock:
         """Train some labels, each on its own; `duals` has no meaning here."""
-        options, members, scratch = self.options, self._members, self._own_scratch()
-        prune = np.float32(min(options.prune, float(np.finfo(np.float32).max)))
+        options = self.options
         max_looks = max(options.max_passes // _PASSES_PER_LOOK, 1)
-        intercepts, gaps = np.empty(labels.size, np.float32), np.empty(labels.size)
-        indices, data, sizes = [], [], []
-        for number, label in enumerate(labels):
-            positives = members.indices[members.indptr[label] : members.indptr[label + 1]].astype(np.int32)
-            features, w, bias_weight, gap, _ = train_label(
-                self._points, self._sample, positives, self._costs[label], np.float32(options.C),
-                np.float32(options.bias), float(options.tol), max_looks, _ROUNDS, _LEAST_WEIGHT,
-                self.seed + int(label) + 1, scratch,
-            )  # fmt: skip
-            kept = (np.abs(w) >= prune) & (w != 0)
-            order = np.argsort(features[kept])
-            indices.append(features[kept][order])
-            data.append(w[kept][order])
-            sizes.append(order.size)
-            intercepts[number], gaps[number] = bias_weight * np.float32(options.bias), gap
-        weights = sparse.csr_matrix(
-            (np.concatenate(data), np.concatenate(indices), np.concatenate([[0], np.cumsum(sizes)])),
-            shape=(labels.size, self.n_features),
-        )
+        settings = (
+            np.float32(options.C), np.float32(options.bias), float(options.tol), max_looks, _ROUNDS, _LEAST_WEIGHT,
+        )  # fmt: skip
+        prune = np.float32(min(options.prune, float(np.finfo(np.float32).max)))
+        ptr, features, values, intercepts, gaps = train_labels(
+            self._points, self._sample, self._members, labels, self._costs, settings, prune, self.seed,
+            self._own_scratch(),
+        )  # fmt: skip
+        weights = sparse.csr_matrix((values, features, ptr), shape=(labels.size, self.n_features))
         finite = np.isfinite(intercepts) & np.isfinite(gaps)
         limits.check_finite(np.where(finite, 0, np.nan)[None, :], gaps, labels, "label", options.C)
         return TrainedBlock(weights, intercepts, gaps, np.zeros(2, np.int64))
@@ -142,8 +133,9 @@ def _points(X: sparse.csr_matrix, weights: NDArray[np.float32]) -> Points:
         largest[used] = np.maximum.reduceat(np.abs(by_feature.data), starts)
         weight[used] = np.add.reduceat(own.astype(np.float64), starts)
         square[used] = np.add.reduceat(own.astype(np.float64) * np.square(by_feature.data, dtype=np.float64), starts)
+    total = np.float32(weights.sum(dtype=np.float64))
     return Points(
-        X.indptr.astype(np.int64), X.indices.view(np.uint32), X.data, weights,
+        X.indptr.astype(np.int64), X.indices.view(np.uint32), X.data, weights, total,
         ptr, by_feature.indices.view(np.uint32), by_feature.data,
         largest, weight, square, np.diff(ptr) >= _COMMON * X.shape[0],
     )  # fmt: skip

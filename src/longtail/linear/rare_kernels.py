@@ -1,84 +1,27 @@
-"""Kernels that train one rare label at a time, on a problem as small as its evidence.
+"""Kernels that train one rare label at a time, on a problem as small as its evidence (`rare_problem`).
 
-A label with a handful of points is decided by these points and by the few negatives that resemble them. The other
-negatives matter only together, so the label's problem has these rows, each with the bias:
-
-positives        whole
-near negatives   whole: the points that were found to score above -1 + `MARGIN`
-far sample       the same random points for every label, cut to the common features of the positives; each stands for
-                 its share of all far points, and those without such a feature are one row with the bias only
-feature rows     for each rarer feature of the positives, one row that has this feature only, with the root mean square
-                 of its values, and weighs as much as all far points that have it
-
-The dual of this problem, with the squared hinge loss, is solved by scalar coordinate descent (Hsieh et al. 2008). An
+The dual of the problem, with the squared hinge loss, is solved by scalar coordinate descent (Hsieh et al. 2008). An
 inverted index then finds the points that the weights get wrong; they become near negatives, and the problem is solved
-again from where it ended. A single row for all far points does not work: their small slacks matter together.
+again from where it ended.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
+
+from longtail.core.compiled import njit
+from longtail.linear.rare_problem import build_rows, cut_sample, number_features
 
 MARGIN = np.float32(0.1)  # beyond -1, from which on a negative counts as near
 _EARLY_TOL = 0.3  # relative duality gap of a solve that is followed by a search
 _LEAVE = 0.03  # found points whose loss is below this share of the objective are left out
-_MOST_FOUND = 1000  # near negatives that one search may add
-_LEAST_COST = np.float32(1e-3)
+_FOUND = 300  # near negatives that one search may add ...
+_FOUND_PER_POSITIVE = 10  # ... and this many more for each positive
 _PASSES_BEFORE_LOOK = 3
 _POSITIVES_EVERY = 16  # visits between two returns to a positive
 
 _FAST = {"contract", "reassoc", "nsz", "nnan"}
 F32 = np.float32
-
-
-class Points(NamedTuple):
-    """Training points by row and by feature, and what is known of each feature."""
-
-    ptr: NDArray[np.int64]
-    features: NDArray[np.uint32]
-    values: NDArray[np.float32]
-    weights: NDArray[np.float32]  # of the points
-    by_feature_ptr: NDArray[np.int64]
-    by_feature_points: NDArray[np.uint32]
-    by_feature_values: NDArray[np.float32]
-    largest: NDArray[np.float32]  # absolute value of each feature
-    weight: NDArray[np.float32]  # of the points that have the feature
-    square: NDArray[np.float32]  # weighted sum of its squared values
-    common: NDArray[np.bool_]  # left to the far sample
-
-
-class Sample(NamedTuple):
-    """The far points that stand for all, by feature; rows are numbered from 0."""
-
-    points: NDArray[np.int32]
-    ptr: NDArray[np.int64]
-    rows: NDArray[np.int32]
-    values: NDArray[np.float32]
-
-
-class Scratch(NamedTuple):
-    """Arrays that a thread uses for one label after another; kernels leave the first two at -1."""
-
-    place: NDArray[np.int32]  # (points,) row of a point among the near ones
-    column: NDArray[np.int32]  # (features,) number of a feature in the problem
-    features: NDArray[np.int32]  # (features,) the features of the problem
-    scores: NDArray[np.float32]  # (points,)
-    found: NDArray[np.int32]  # (points,)
-
-
-class Rows(NamedTuple):
-    """A problem: rows with their labels (+1, -1), costs and squared lengths."""
-
-    ptr: NDArray[np.int64]
-    columns: NDArray[np.int32]
-    values: NDArray[np.float32]
-    y: NDArray[np.float32]
-    costs: NDArray[np.float32]
-    norms: NDArray[np.float32]
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST, inline="always")
@@ -164,116 +107,6 @@ def solve_rows(rows, n_positives, a, w, bias_weight, bias, tol, max_looks, state
 
 
 @njit(cache=True, nogil=True)
-def _number_features(points, near, first, end, scratch, n_features):
-    """Number the features of some near points, after those that have a number."""
-    for k in range(first, end):
-        for p in range(points.ptr[near[k]], points.ptr[near[k] + 1]):
-            f = points.features[p]
-            if scratch.column[f] < 0:
-                scratch.column[f] = n_features
-                scratch.features[n_features] = f
-                n_features += 1
-    return n_features
-
-
-@njit(cache=True, nogil=True)
-def cut_sample(points, sample, scratch, n_own):
-    """The sampled points cut to the common ones of the first n_own features: (ptr, columns, values) by row."""
-    n = sample.points.shape[0]
-    ptr = np.zeros(n + 1, np.int64)
-    for k in range(n_own):
-        f = scratch.features[k]
-        if points.common[f]:
-            for p in range(sample.ptr[f], sample.ptr[f + 1]):
-                ptr[sample.rows[p] + 1] += 1
-    for s in range(n):
-        ptr[s + 1] += ptr[s]
-    columns, values, filled = np.empty(ptr[n], np.int32), np.empty(ptr[n], np.float32), ptr[:-1].copy()
-    for k in range(n_own):
-        f = scratch.features[k]
-        if points.common[f]:
-            for p in range(sample.ptr[f], sample.ptr[f + 1]):
-                place = filled[sample.rows[p]]
-                columns[place], values[place] = k, sample.values[p]
-                filled[sample.rows[p]] += 1
-    return ptr, columns, values
-
-
-@njit(cache=True, nogil=True)
-def build_rows(points, sample, cut, near, n_near, n_positives, n_own, C, positive_cost, bias, scratch, in_sample):
-    """Write the problem of a label down; `in_sample` gets the sampled points that have a row, in order.
-
-    Returns the rows, the number of sample rows, and the row of the rest; feature rows follow it.
-    """
-    cut_ptr, cut_columns, cut_values = cut
-    n_sampled, n_rows_of_sample, size = sample.points.shape[0], 0, 0
-    far, sampled, without = points.weights.sum(), F32(0), F32(0)
-    own_weight, own_square = np.empty(n_own, np.float32), np.empty(n_own, np.float32)
-    n_rare = 0
-    for k in range(n_own):
-        f = scratch.features[k]
-        own_weight[k], own_square[k] = points.weight[f], points.square[f]
-        n_rare += not points.common[f]
-    for k in range(n_near):
-        u = points.weights[near[k]]
-        far -= u
-        size += points.ptr[near[k] + 1] - points.ptr[near[k]]
-        for p in range(points.ptr[near[k]], points.ptr[near[k] + 1]):
-            j = scratch.column[points.features[p]]
-            if j < n_own:
-                own_weight[j] -= u
-                own_square[j] -= u * points.values[p] * points.values[p]
-    for s in range(n_sampled):
-        if scratch.place[sample.points[s]] >= 0:
-            continue
-        u = points.weights[sample.points[s]]
-        sampled += u
-        if cut_ptr[s + 1] > cut_ptr[s]:
-            in_sample[n_rows_of_sample] = s
-            n_rows_of_sample += 1
-            size += cut_ptr[s + 1] - cut_ptr[s]
-        else:
-            without += u
-    rest = n_near + n_rows_of_sample
-    n = rest + 1 + n_rare
-    ptr, columns, values = np.zeros(n + 1, np.int64), np.empty(size + n_rare, np.int32), np.empty(size + n_rare, F32)
-    y, costs, norms = np.full(n, F32(-1)), np.empty(n, F32), np.full(n, F32(bias * bias))
-    t = 0
-    for k in range(n_near):
-        for p in range(points.ptr[near[k]], points.ptr[near[k] + 1]):
-            columns[t], values[t] = scratch.column[points.features[p]], points.values[p]
-            t += 1
-        ptr[k + 1] = t
-        y[k] = F32(1) if k < n_positives else F32(-1)
-        costs[k] = points.weights[near[k]] * (positive_cost if k < n_positives else C)
-    scale = C * max(far, F32(0)) / max(sampled, F32(1e-12))  # what a sampled point of weight 1 stands for
-    for k in range(n_rows_of_sample):
-        s = in_sample[k]
-        for p in range(cut_ptr[s], cut_ptr[s + 1]):
-            columns[t], values[t] = cut_columns[p], cut_values[p]
-            t += 1
-        ptr[n_near + k + 1] = t
-        costs[n_near + k] = max(scale * points.weights[sample.points[s]], _LEAST_COST)
-    ptr[rest + 1] = t
-    costs[rest] = max(scale * without, C)
-    row = rest + 1
-    for k in range(n_own):
-        if not points.common[scratch.features[k]]:
-            # What is left of a difference by rounding is no far point.
-            some = own_weight[k] > F32(1e-4) * points.weight[scratch.features[k]]
-            columns[t] = k
-            values[t] = np.sqrt(max(own_square[k], F32(0)) / own_weight[k]) if some else F32(0)
-            costs[row] = max(C * own_weight[k], _LEAST_COST) if some else _LEAST_COST
-            t += 1
-            ptr[row + 1] = t
-            row += 1
-    for r in range(n):
-        for p in range(ptr[r], ptr[r + 1]):
-            norms[r] += values[p] * values[p]
-    return Rows(ptr, columns, values, y, costs, norms), n_rows_of_sample, rest
-
-
-@njit(cache=True, nogil=True)
 def find_near(points, w, n_features, bias_score, least_weight, scratch):
     """Find the points that score above -1 + MARGIN and are not near yet; returns their number and their loss.
 
@@ -297,16 +130,27 @@ def find_near(points, w, n_features, bias_score, least_weight, scratch):
 
 
 @njit(cache=True, nogil=True)
-def _add_found(near, n_near, n_found, scratch):
+def _add_found(near, n_near, n_found, most, scratch):
     """Make the found points near, the best scored ones where they are too many."""
     found = scratch.found[:n_found]
-    if n_found > _MOST_FOUND:
-        found = found[np.argsort(-scratch.scores[found], kind="mergesort")[:_MOST_FOUND]]
-    grown = np.empty(n_near + found.shape[0], np.int32)
+    least = F32(-np.inf)
+    if n_found > most:
+        least = np.partition(scratch.scores[found], n_found - most)[n_found - most]
+    n_added = min(n_found, most)
+    grown = np.empty(n_near + n_added, np.int32)
     grown[:n_near] = near[:n_near]
-    for k in range(found.shape[0]):
-        grown[n_near + k] = found[k]
-        scratch.place[found[k]] = n_near + k
+    n_above = 0
+    for k in range(n_found):
+        n_above += scratch.scores[found[k]] > least
+    n_ties = n_added - n_above  # with the least score, of which the first ones are taken
+    added = n_near
+    for k in range(n_found):
+        score = scratch.scores[found[k]]
+        if score > least or (score == least and n_ties > 0):
+            n_ties -= score == least
+            grown[added] = found[k]
+            scratch.place[found[k]] = added
+            added += 1
     return grown
 
 
@@ -318,7 +162,7 @@ def train_label(points, sample, positives, positive_cost, C, bias, tol, max_look
     near = positives.copy()
     for k in range(n_positives):
         scratch.place[near[k]] = k
-    n_own = _number_features(points, near, 0, n_positives, scratch, 0)
+    n_own = number_features(points, near, 0, n_positives, scratch, 0)
     cut = cut_sample(points, sample, scratch, n_own)
     n_features, n_known = n_own, 0
     in_sample = np.empty(sample.points.shape[0], np.int32)
@@ -330,7 +174,7 @@ def train_label(points, sample, positives, positive_cost, C, bias, tol, max_look
     w, bias_weight, gap = np.zeros(0, np.float32), F32(0), np.inf
     for round_ in range(rounds):
         last = round_ == rounds - 1
-        n_features = _number_features(points, near, n_known, near.shape[0], scratch, n_features)
+        n_features = number_features(points, near, n_known, near.shape[0], scratch, n_features)
         n_known = near.shape[0]
         rows, n_sampled, rest = build_rows(
             points, sample, cut, near, n_known, n_positives, n_own, C, positive_cost, bias, scratch, in_sample
@@ -353,7 +197,7 @@ def train_label(points, sample, positives, positive_cost, C, bias, tol, max_look
             break
         n_found, lost = find_near(points, w, n_features, bias_weight * bias, least_weight, scratch)
         if C * lost > _LEAVE * primal:
-            near = _add_found(near, n_known, n_found, scratch)
+            near = _add_found(near, n_known, n_found, _FOUND + _FOUND_PER_POSITIVE * n_positives, scratch)
         elif gap <= tol:
             break
         near_duals = a[:n_known].copy()
@@ -366,3 +210,42 @@ def train_label(points, sample, positives, positive_cost, C, bias, tol, max_look
     for k in range(n_features):
         scratch.column[features[k]] = -1
     return features, w, bias_weight, gap, near.shape[0]
+
+
+@njit(cache=True, nogil=True)
+def train_labels(points, sample, members, labels, costs, options, prune, seed, scratch):
+    """Train some labels one after the other, without returning to Python in between.
+
+    members: points by label, in CSC form (ptr, points); costs: of the positives of every label of the training set.
+    options: (C, bias, tol, max_looks, rounds, least_weight), as `train_label` takes them.
+    Gives the weights of at least `prune` in CSR form (ptr, features, values), intercepts and gaps.
+    """
+    C, bias, tol, max_looks, rounds, least_weight = options
+    ptr = np.zeros(labels.shape[0] + 1, np.int64)
+    kept_features, kept = np.empty(1024, np.int32), np.empty(1024, np.float32)
+    intercepts, gaps = np.empty(labels.shape[0], np.float32), np.empty(labels.shape[0], np.float64)
+    for number in range(labels.shape[0]):
+        label = labels[number]
+        positives = members[1][members[0][label] : members[0][label + 1]].astype(np.int32)
+        features, w, bias_weight, gap, _ = train_label(
+            points, sample, positives, costs[label], C, bias, tol, max_looks, rounds, least_weight,
+            seed + label + 1, scratch,
+        )  # fmt: skip
+        intercepts[number], gaps[number] = bias_weight * bias, gap
+        end = ptr[number]
+        if end + features.shape[0] > kept.shape[0]:
+            kept_features = _grown(kept_features, end, end + features.shape[0])
+            kept = _grown(kept, end, end + features.shape[0])
+        for k in np.argsort(features):
+            if abs(w[k]) >= prune and w[k] != 0:
+                kept_features[end], kept[end] = features[k], w[k]
+                end += 1
+        ptr[number + 1] = end
+    return ptr, kept_features[: ptr[-1]].copy(), kept[: ptr[-1]].copy(), intercepts, gaps
+
+
+@njit(cache=True, nogil=True)
+def _grown(array, n_used, least):
+    larger = np.empty(max(2 * array.shape[0], least), array.dtype)
+    larger[:n_used] = array[:n_used]
+    return larger

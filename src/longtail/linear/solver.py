@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.compiled import njit
 from longtail.core.memory import huge_zeros
 from longtail.linear import kernels, limits
 from longtail.linear.simd import BLOCK

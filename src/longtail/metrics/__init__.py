@@ -34,6 +34,7 @@ from longtail.metrics.unbiased import (
     unbiased_mrr,
     unbiased_recall,
 )
+from longtail.metrics.validation import cross_val_score
 
 __all__ = [
     "BAND_NAMES",
@@ -48,6 +49,7 @@ __all__ = [
     "bootstrap",
     "by_band",
     "coverage",
+    "cross_val_score",
     "evaluate",
     "frequency_bands",
     "hoeffding",

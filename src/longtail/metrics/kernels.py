@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from longtail.core import topk
+from longtail.core.compiled import njit
 
 
 @njit(cache=True, nogil=True)

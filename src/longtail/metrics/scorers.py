@@ -34,7 +34,7 @@ class Scorer:
     def __call__(self, estimator: Any, X: Any, Y: Any) -> float:
         model = _model_of(estimator)
         Y = check_labels(Y)
-        predictions = estimator.predict(X, k=min(self.metric.k, model.n_labels_))
+        predictions = estimator.predict(X, k=self.metric.k)
         inverse = self._inverse(model, Y.shape[1]) if self.metric.base in NEEDS_PROPENSITIES else None
         value = score(Matches.of(predictions, Y, inverse_propensities=inverse), str(self.metric))
         return -value if self.metric.base in LOWER_IS_BETTER else value

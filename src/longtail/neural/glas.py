@@ -32,8 +32,8 @@ from longtail.neural.estimator import NetworkEstimator
 from longtail.neural.mips import KINDS, LabelSearch
 from longtail.neural.placement import Placement, place, place_to_predict, seeded, torch_threads
 from longtail.neural.regularisers import REGULARISERS, CoOccurrence
-from longtail.neural.shape import check_shape
-from longtail.neural.snapshot import to_array
+from longtail.neural.shape import check_same_shapes, check_shape
+from longtail.neural.snapshot import from_array, to_array
 from longtail.neural.trainer import History, train
 from longtail.objectives import resolve_weighting
 
@@ -258,7 +258,8 @@ class GLaS(NetworkEstimator):
         placement = place_to_predict(self.device, self.precision)
         found = self._search.top(self._embedded(X, placement), k, device=placement.device, n_jobs=self.n_jobs)
         # From cosines to the scores that the loss was trained on.
-        scores = found.scores * np.float32(self.network_.log_scale.exp().item())
+        with np.errstate(over="ignore", invalid="ignore"):  # too large is infinite; `Predictions` refuses NaN
+            scores = found.scores * np.float32(self.network_.log_scale.exp().item())
         offset = self.network_.offset
         return Predictions(found.labels, scores if offset is None else scores + np.float32(offset.item()))
 
@@ -271,12 +272,13 @@ class GLaS(NetworkEstimator):
         return state
 
     def _set_state(self, state: State) -> None:
-        self._set_search(LabelSearch.from_state(state.part("search"), among=self.label_counts_ > 0))
-        labels = self._search.vectors
-        self.network_ = self._new_network()
+        self.check_parameters()  # they describe the network
+        search = LabelSearch.from_state(state.part("search"), self.n_labels_, among=self.label_counts_ > 0)
         weights = {name: array for name, array in state.arrays.items() if not name.startswith("search/")}
-        self.network_.load_state_dict(
-            {name: torch.from_numpy(np.array(array)) for name, array in (weights | {"labels": labels}).items()}
-        )
+        weights["labels"] = search.vectors
+        check_same_shapes(self._new_network, weights)
+        self._set_search(search)
+        self.network_ = self._new_network()
+        self.network_.load_state_dict({name: from_array(array) for name, array in weights.items()})
         self.network_.eval()
         self.history_ = History(**state.values["history"])

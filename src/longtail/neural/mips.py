@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from longtail.core.predictions import PAD_LABEL, PAD_SCORE, Predictions
 from longtail.core.state import State
 from longtail.core.threads import thread_count
-from longtail.errors import MissingExtraError
+from longtail.errors import MissingExtraError, ModelError
 from longtail.neural.placement import torch_threads
 
 logger = logging.getLogger(__name__)
@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 Floats = NDArray[np.float32]
 
 KINDS = ("auto", "exact", "codes")
-# Values of all label vectors together (2,048 labels of width 1024). About here a prediction of one point by exact search
-# begins to take much longer than by codes (`python -m benchmarks.neural.glas_labels`).
+# Values of all label vectors together (2,048 labels of width 1024). About here a prediction of one point by exact
+# search begins to take much longer than by codes (`python -m benchmarks.neural.glas_labels`).
 EXACT_UP_TO = 1 << 21
 _RECALL_AT = 5
 _PIECES = 128  # per vector, at most: 64 bytes per label
@@ -209,11 +209,16 @@ class LabelSearch:
         return state
 
     @classmethod
-    def from_state(cls, state: State, *, among: NDArray[np.bool_] | None = None) -> LabelSearch:
+    def from_state(cls, state: State, n_labels: int, *, among: NDArray[np.bool_] | None = None) -> LabelSearch:
+        """Undo `state`, or raise ModelError if the arrays do not fit together."""
+        vectors = state.array("vectors", np.float32, (n_labels, None))
         codes = None
         if "candidates" in state.values:
-            codes = Codes(state.arrays["centroids"], state.values["candidates"], state.values["recall"])
-        return cls(state.arrays["vectors"], codes, among=among)
+            centroids = state.array("centroids", np.float32, (None, _CENTROIDS, None))
+            if centroids.shape[0] * centroids.shape[2] != vectors.shape[1] or not centroids.shape[0]:
+                raise ModelError(f"the centroids are not those of vectors of {vectors.shape[1]} numbers")
+            codes = Codes(centroids, state.whole("candidates", 1), float(state.values["recall"]))
+        return cls(vectors, codes, among=among)
 
 
 def recall_of(found: Predictions, exact: Predictions) -> float:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse import csgraph
 
 from longtail.core.inputs import check_labels
 from longtail.core.parameters import check_whole
@@ -116,6 +115,8 @@ def _refuse_cycles(edges: sparse.csr_matrix, names: list[str]) -> None:
     own_parent = np.flatnonzero(edges.diagonal())
     if own_parent.size:
         raise DataError(f"the label hierarchy has a cycle: {names[own_parent[0]]!r} is its own parent")
+    from scipy.sparse import csgraph  # here: it takes long to load, and predicting needs none of it
+
     _, component = csgraph.connected_components(edges, directed=True, connection="strong")
     sizes = np.bincount(component)
     if sizes.size and sizes.max() > 1:

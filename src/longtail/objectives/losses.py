@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.special import expit
 
 from longtail.core.registry import unknown
 from longtail.errors import ParameterError
@@ -52,6 +51,12 @@ def _of_margin(name: str, part: Part, gradient: Part) -> Loss:
     return Loss(name, part, lambda s: part(-s), gradient, lambda s: -gradient(-s))
 
 
+def _logistic_gradient(margins: Floats) -> Floats:
+    from scipy.special import expit  # here: it takes long to load, and predicting needs none of it
+
+    return -expit(-margins)
+
+
 SQUARED_HINGE = _of_margin(
     "squared-hinge",
     lambda s: np.maximum(1.0 - s, 0.0) ** 2,
@@ -60,7 +65,7 @@ SQUARED_HINGE = _of_margin(
 # At the kink, s = 1, the derivative is taken from the side where the loss is zero.
 HINGE = _of_margin("hinge", lambda s: np.maximum(1.0 - s, 0.0), lambda s: np.where(s < 1.0, -1.0, 0.0))
 # Binary cross-entropy of the logit s (eq. 17); natural logarithm, without the paper's factor 1/log 2.
-LOGISTIC = _of_margin("logistic", lambda s: np.logaddexp(0.0, -s), lambda s: -expit(-s))
+LOGISTIC = _of_margin("logistic", lambda s: np.logaddexp(0.0, -s), _logistic_gradient)
 # Targets 1 and 0, as in regression on the indicator matrix.
 SQUARED_ERROR = Loss(
     "squared-error", lambda s: (1.0 - s) ** 2, lambda s: s**2, lambda s: 2.0 * (s - 1.0), lambda s: 2.0 * s

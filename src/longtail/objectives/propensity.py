@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
 
 from longtail.core.parameters import check_whole
 from longtail.core.registry import unknown
@@ -274,6 +273,8 @@ def _bin_averages(n: Floats, complete: Floats, labels_per_bin: int) -> tuple[Flo
 
 
 def _least_squares(frequency: Floats, propensity: Floats, n_points: int) -> PropensityModel:
+    from scipy import optimize  # here: it takes long to load, and predicting needs none of it
+
     def model(logs: Floats) -> PropensityModel:
         return PropensityModel(float(np.exp(logs[0])), float(np.expm1(logs[1])))
 

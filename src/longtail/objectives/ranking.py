@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 Floats = NDArray[np.float64]
 
@@ -62,6 +61,8 @@ def softmax_cross_entropy(scores: ArrayLike, y: ArrayLike, own: ArrayLike) -> fl
     out of the sum, so that no observed label is pushed down by another.
     """
     s, observed, own = _parts(scores, y, own)
+    from scipy.special import logsumexp  # here: it takes long to load, and predicting needs none of it
+
     return float(sum(own[p] * (logsumexp(np.append(s[~observed], s[p])) - s[p]) for p in np.flatnonzero(observed)))
 
 
@@ -119,6 +120,8 @@ def grank_loss(scores: ArrayLike, y: ArrayLike, own: ArrayLike) -> float:
     s, observed, own = _parts(scores, y, own)
     if not observed.any() or observed.all():
         return 0.0
+    from scipy.special import logsumexp  # here: it takes long to load, and predicting needs none of it
+
     return float(np.logaddexp(0.0, logsumexp(s[~observed]) + logsumexp(-s[observed], b=own[observed])))
 
 

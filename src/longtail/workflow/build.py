@@ -8,9 +8,8 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sklearn.base import BaseEstimator
-
 from longtail.core import codec, registry
+from longtail.core.base import Parameterised
 from longtail.core.estimator import Estimator
 from longtail.core.wrapper import Wrapper
 from longtail.errors import ParameterError
@@ -174,7 +173,7 @@ def _weighting_parameters(model: Estimator, name: str) -> list[str]:
 
 def _settable(model: Estimator, prefix: str) -> list[str]:
     """Return the name of every setting, as a caller would write it."""
-    plain = [key for key, value in model.get_params().items() if not isinstance(value, BaseEstimator)]
+    plain = [key for key, value in model.get_params().items() if not isinstance(value, Parameterised)]
     return [key.replace("__", ".").removeprefix(prefix) for key in plain]
 
 
@@ -190,14 +189,14 @@ def _assign(owner: Any, path: list[str], value: Any, *, shown: str, known: list[
             raise ParameterError(f"the parameter {shown!r} cannot be set: no weighting is chosen (choose one, e.g. pw)")
         if name == "weighting" and isinstance(current, str):
             current = resolve_weighting(current)
-        if not (isinstance(current, BaseEstimator | list) or dataclasses.is_dataclass(current)):
+        if not (isinstance(current, Parameterised | list) or dataclasses.is_dataclass(current)):
             raise ParameterError(f"the parameter {shown!r} cannot be set: {name} is {current!r} and has no parameters")
         value = _assign(current, rest, value, shown=shown, known=known)
     else:
         value = _like(current, value)
     if isinstance(owner, list):
         return [value if str(i) == name else part for i, part in enumerate(owner)]
-    if isinstance(owner, BaseEstimator):
+    if isinstance(owner, Parameterised):
         return owner.set_params(**{name: value})
     return dataclasses.replace(owner, **{name: value})
 

@@ -82,6 +82,16 @@ def brute_force(trees, X: np.ndarray, n_labels: int) -> np.ndarray:
     return total / len(trees)
 
 
+def mean_probabilities(found, found_scores, n_found, n_labels: int) -> np.ndarray:
+    """Return the mean over trees of exp(score) per point and label, 0 where no tree found the label; in float32."""
+    total = np.zeros((found.shape[1], n_labels), np.float32)
+    for t in range(found.shape[0]):
+        for i in range(found.shape[1]):
+            for c in range(n_found[t, i]):
+                total[i, found[t, i, c]] += np.exp(found_scores[t, i, c])
+    return total * (np.float32(1) / np.float32(found.shape[0]))
+
+
 def dense_weights(tree, n_features: int) -> np.ndarray:
     """Return the weights of a TreeModel as (edges, features), read as its docstring says."""
     weights = np.zeros((tree.child.size, n_features))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from longtail.trees.label.clustering import k_clusters, two_balanced_clusters
+from longtail.trees.label.clustering import balanced_clusters, k_clusters, two_balanced_clusters
 from longtail.trees.label.representation import label_representation
 from longtail.trees.label.tree import grow, levels_of
 from trees.label.plain import balanced_two_means, grouped_labels, grouped_points, k_means
@@ -55,6 +55,37 @@ def test_two_clusters_find_two_planted_groups():
         clusters = two_balanced_clusters(rows, np.arange(20, dtype=np.int32), np.random.default_rng(seed))
         if len(set(np.random.default_rng(seed).choice(20, 2, replace=False) % 2)) == 2:  # one seed in each group
             assert len(set(zip(clusters, np.arange(20) % 2, strict=True))) == 2
+
+
+def halved(rows, labels, times, rng):
+    """Halve every group in turn, by the plain algorithm."""
+    groups = [np.arange(labels.size)]
+    for _ in range(times):
+        halves = []
+        for group in groups:
+            seeds = rng.choice(group.size, 2, replace=False)
+            second = balanced_two_means(rows[labels[group]].astype(np.float64), *seeds) == 1
+            halves += [group[~second], group[second]]
+        groups = halves
+    return groups
+
+
+@pytest.mark.parametrize(("k", "max_leaf", "times"), [(2, 5, 1), (4, 12, 2), (8, 12, 2), (4, 6, 1), (16, 3, 4)])
+def test_balanced_clusters_are_those_of_repeated_halving(k, max_leaf, times):
+    """48 labels: 2 halvings leave 12 per cluster, 3 leave 6; of these 3, nodes of 4 children leave one to the root."""
+    rows = random_rows(60, 40, 1)
+    labels = np.random.default_rng(1).permutation(60)[:48].astype(np.int32)
+    found = balanced_clusters(rows, labels, k, max_leaf, np.random.default_rng(7))
+    expected = halved(rows.toarray(), labels, times, np.random.default_rng(7))
+    assert [np.flatnonzero(found == c).tolist() for c in range(len(expected))] == [g.tolist() for g in expected]
+
+
+def test_nodes_below_the_root_are_full():
+    rows = random_rows(320, 50, 0)
+    split = lambda labels, rng: balanced_clusters(rows, labels, 4, 10, rng)  # noqa: E731
+    tree = grow(np.arange(320, dtype=np.int32), split, max_leaf=10, max_depth=None, seed=0, n_jobs=1)
+    check_tree(tree, range(320))  # five halvings: 2 children at the root, then 4 and 4, and leaves of 10
+    assert np.diff(tree.child_start).tolist() == [2, 4, 4, *[4] * 8, *[10] * 32]
 
 
 @pytest.mark.parametrize("k", [2, 5, 40])

@@ -174,6 +174,19 @@ def test_bonsai_names_its_own_wrong_parameters():
             make(Bonsai, **wrong).fit(X, Y)
 
 
+@pytest.mark.parametrize("wrong", [1, 3, 12, 2.0, True], ids=str)
+def test_parabel_takes_powers_of_two_as_children(wrong):
+    with pytest.raises(ParameterError, match="n_children is"):
+        make(Parabel, n_children=wrong).fit(X, Y)
+
+
+def test_parabel_learns_with_wide_nodes_too():
+    binary, wide = make(Parabel, n_trees=1).fit(X, Y), make(Parabel, n_trees=1, n_children=np.int64(4)).fit(X, Y)
+    assert wide.trees_[0].n_nodes < binary.trees_[0].n_nodes
+    assert hits(wide) > 0.97
+    assert_same(wide, make(Parabel, n_trees=1, n_children=4, n_jobs=1).fit(X, Y))
+
+
 def test_bonsai_takes_fewer_labels_than_children():
     best = Bonsai(n_children=100, max_leaf=4).fit(X, Y).predict(X, k=1)
     as_many = Bonsai(n_children=Y.shape[1], max_leaf=4).fit(X, Y).predict(X, k=1)
@@ -199,3 +212,9 @@ def test_data_without_labels_is_refused(model):
 def test_one_label_alone_is_learned():
     one = Parabel(n_trees=1).fit(X, Y[:, :1])
     assert (one.predict(X, k=1).labels == 0).all()
+
+
+@each
+def test_points_without_any_features_are_refused(model):
+    with pytest.raises(DataError, match="X has no features"):
+        make(model).fit(X[:, :0], Y)

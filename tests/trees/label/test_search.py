@@ -7,8 +7,9 @@ import pytest
 from scipy import sparse
 
 from longtail import Bonsai, Parabel
+from longtail.core.predictions import empty_top
 from longtail.trees.label import search as search_module
-from trees.label.plain import brute_force, dense_weights, grouped_points
+from trees.label.plain import brute_force, dense_weights, grouped_points, mean_probabilities
 
 X, Y = grouped_points()
 X_TEST = grouped_points(120, seed=5)[0]
@@ -74,6 +75,32 @@ def test_looking_up_by_table_and_by_search_are_the_same(name, monkeypatch):
     in_parts = model.predict(X_TEST, k=10)
     np.testing.assert_array_equal(together.labels, in_parts.labels)
     np.testing.assert_array_equal(together.scores, in_parts.scores)
+
+
+@pytest.mark.parametrize("spread", [0.3, 5.0, 60.0])
+@pytest.mark.parametrize("n_trees", [1, 3])
+@pytest.mark.parametrize("k", [1, 5, 50])
+def test_labels_left_out_early_would_not_have_been_among_the_best(spread, n_trees, k):
+    """Scores with ties, far below what float32 can hold as a probability, and points that found fewer than k labels."""
+    rng = np.random.default_rng(int(spread) + n_trees)
+    found = np.stack([[rng.permutation(60)[:40] for _ in range(30)] for _ in range(n_trees)]).astype(np.int32)
+    found_scores = (-np.round(rng.exponential(spread, found.shape), 2)).astype(np.float32)
+    n_found = rng.choice([0, 3, 40], found.shape[:2], p=[0.1, 0.1, 0.8])
+    labels, scores = empty_top(30, k)
+    search_module._average(found, found_scores, n_found, 60, labels, scores)
+    expected = mean_probabilities(found, found_scores, n_found, 60)
+    reached = np.zeros((30, 60), bool)
+    for t, i in np.ndindex(n_trees, 30):
+        reached[i, found[t, i, : n_found[t, i]]] = True
+    expected = np.where(reached, np.maximum(expected, np.float32(1e-38)), -np.inf)
+    best = -np.sort(-expected, axis=1)[:, :k]
+    np.testing.assert_allclose(scores, best, rtol=1e-6)
+    np.testing.assert_array_equal(labels >= 0, np.isfinite(best))
+    chosen = np.take_along_axis(expected, np.maximum(labels, 0), axis=1)
+    np.testing.assert_allclose(chosen[labels >= 0], best[labels >= 0], rtol=1e-6)
+    if n_trees == 1:  # equal scores are equal probabilities: the lower label comes first
+        order = np.argsort(-expected, axis=1, kind="stable")[:, :k]
+        np.testing.assert_array_equal(labels[labels >= 0], order[labels >= 0])
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 100])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from longtail.core.inputs import PathLike
 from longtail.core.parameters import check_positive, check_whole
 from longtail.core.state import State
-from longtail.errors import ParameterError
+from longtail.errors import ModelError, ParameterError
 from longtail.neural import losses
 from longtail.neural.losses import LabelWeights
 from longtail.neural.snapshot import from_array, to_array
@@ -171,6 +171,11 @@ class APLCXLNet(EncoderModel):
         state = super()._network_state()
         state.arrays["order"] = to_array(network.order)
         return state
+
+    def _check_tables(self, encoder: TextEncoder, state: State) -> None:
+        order = state.array("order", np.int64, (self.n_labels_,))
+        if not np.array_equal(np.sort(order), np.arange(self.n_labels_)):
+            raise ModelError("the array order must have every label once")
 
     def _empty_network(self, encoder: TextEncoder, heads: dict[str, torch.Tensor], state: State) -> TextNetwork:
         order = from_array(state.arrays["order"])

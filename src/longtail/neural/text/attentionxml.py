@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -13,13 +14,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import nn
 
+from longtail.core.check_arrays import check_table
 from longtail.core.inputs import PathLike, check_path
 from longtail.core.parameters import check_share, check_whole
 from longtail.core.run import Run
 from longtail.core.state import State
-from longtail.errors import ParameterError
+from longtail.errors import ModelError, ParameterError
 from longtail.neural.device_csr import DeviceCsr
 from longtail.neural.placement import place, seeded, torch_threads
+from longtail.neural.shape import check_same_shapes
 from longtail.neural.snapshot import from_array, to_array
 from longtail.neural.text.attention_tree import AttentionTree, LevelTraining
 from longtail.neural.text.attentionxml_network import AttentionNetwork
@@ -240,7 +243,17 @@ class AttentionXML(TextModel):
         return state
 
     def _network_from(self, state: State) -> TextNetwork:
-        weights = {name: from_array(a) for name, a in state.arrays.items() if not name.startswith("children.")}
+        levels = [""] if "levels" not in state.values else [f"levels.{j}." for j in range(state.whole("levels", 2))]
+        n_nodes = [state.array(f"{level}bias", np.float32, (None,)).size for level in levels]
+        if n_nodes[-1] != self.n_labels_:
+            raise ModelError(f"the network has {n_nodes[-1]} labels, but the model has {self.n_labels_}")
+        for level in levels:
+            state.array(f"{level}words", np.float32, (len(self.tokeniser_.words) + 1, None))
+        for j, (n, below) in enumerate(pairwise(n_nodes)):
+            check_table(f"children.{j}", state.array(f"children.{j}", np.int64, (n, None)), below)
+        arrays = {name: array for name, array in state.arrays.items() if not name.startswith("children.")}
+        weights = {name: from_array(array) for name, array in arrays.items()}
+        check_same_shapes(lambda: self._empty_network(weights, state), arrays)
         network = self._empty_network(weights, state)
         network.load_state_dict(weights)
         return network

@@ -8,25 +8,29 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
 from longtail.core.inputs import check_path
+from longtail.core.parameters import check_choice
 from longtail.core.state import State
 from longtail.errors import MissingExtraError, ModelError, ParameterError, first_line
+from longtail.neural.shape import check_same_shapes
 from longtail.neural.snapshot import from_array, to_array
 from longtail.neural.text.steady_norm import with_steady_norms
 from longtail.neural.text.tokeniser import EncoderTokeniser
 
 try:
     import transformers
+    from transformers.models.auto import modeling_auto
 except ImportError as missing:
     raise MissingExtraError("transformers", "deep", "a text model with an encoder") from missing
 from longtail.neural.text.fused_attention import with_fused_attention  # after the check, because it needs transformers
 
 Tensor = torch.Tensor
 POOLINGS = ("cls", "mean")
+# Settings by which a configuration could ask for code from elsewhere; longtail saves none that matters.
+_CODE = ("attn_implementation", "auto_map", "quantization_config", "experts_implementation", "custom_pipelines")
 
 
 class TextEncoder(nn.Module):
@@ -113,22 +117,12 @@ class TextEncoder(nn.Module):
                 f"the encoder {name!r} lacks weights, e.g. {sorted(missing)[0]!r}; its files are incomplete, "
                 "get them again"
             )
+        check_type(f"the encoder {name!r}", model.config.model_type)
         return cls(_bare(model), pooling=pooling, layers=layers)
 
     def check_fits(self, name: str, tokeniser: EncoderTokeniser, length: int) -> None:
         """Raise an error unless this encoder, called `name`, can read texts of this length and the tokeniser's ids."""
-        try:
-            rows = self.word_vectors.shape[0]
-        except AttributeError as error:
-            raise ModelError(f"{name} is not a text encoder: it has no word vectors") from error
-        if tokeniser.n_tokens > rows:
-            raise ParameterError(
-                f"the tokenizer of {name} has {tokeniser.n_tokens} tokens, but the encoder has vectors for {rows}; "
-                "use the tokenizer files that came with the encoder"
-            )
-        most = _most_tokens(self.model.config)
-        if most is not None and length > most:
-            raise ParameterError(f"length is {length}, but this encoder reads at most {most} tokens; set length={most}")
+        self.check_sizes(name, tokeniser, length)
         training = self.training
         try:
             with torch.no_grad():
@@ -141,6 +135,21 @@ class TextEncoder(nn.Module):
         finally:
             self.train(training)
 
+    def check_sizes(self, name: str, tokeniser: EncoderTokeniser, length: int) -> None:
+        """Raise an error if the encoder has too few word vectors for the tokeniser, or positions for the length."""
+        try:
+            rows = self.word_vectors.shape[0]
+        except AttributeError as error:
+            raise ModelError(f"{name} is not a text encoder: it has no word vectors") from error
+        if tokeniser.n_tokens > rows:
+            raise ParameterError(
+                f"the tokenizer of {name} has {tokeniser.n_tokens} tokens, but the encoder has vectors for {rows}; "
+                "use the tokenizer files that came with the encoder"
+            )
+        most = _most_tokens(self.model.config)
+        if most is not None and length > most:
+            raise ParameterError(f"length is {length}, but this encoder reads at most {most} tokens; set length={most}")
+
     def state(self) -> State:
         config: Any = self.model.config
         values = {"config": json.loads(config.to_json_string(use_diff=False)), "pooling": self.pooling}
@@ -149,12 +158,33 @@ class TextEncoder(nn.Module):
 
     @classmethod
     def from_state(cls, state: State) -> TextEncoder:
+        """Undo `state`: the saved configuration may choose among encoders that transformers contains, nothing else."""
         config = dict(state.values["config"])
-        made: Any = transformers.AutoConfig.for_model(config.pop("model_type"), **config)
+        check_type("the encoder", config.pop("model_type"))
+        config = {key: value for key, value in config.items() if key not in _CODE and not key.startswith("_")}
+        for key, value in config.items():
+            if "layer" in key and isinstance(value, int) and value > len(state.arrays):
+                raise ModelError(
+                    f"{key} of the encoder is {value}, but there are {len(state.arrays)} arrays of weights"
+                )
+        check_choice("pooling", state.values["pooling"], POOLINGS)
+        layers = state.whole("layers", 1)
+        made: Any = transformers.AutoConfig.for_model(state.values["config"]["model_type"], **config)
         auto: Any = transformers.AutoModel
+        check_same_shapes(lambda: _bare(auto.from_config(made)), state.arrays)
         model = _bare(auto.from_config(made))
-        model.load_state_dict({name: from_array(np.asarray(array)) for name, array in state.arrays.items()})
-        return cls(model, pooling=state.values["pooling"], layers=state.values["layers"])
+        model.load_state_dict({name: from_array(array) for name, array in state.arrays.items()})
+        return cls(model, pooling=state.values["pooling"], layers=layers)
+
+
+def check_type(name: str, model_type: Any) -> None:
+    """Raise ModelError unless transformers has a text model of this type: others might fetch parts from elsewhere."""
+    known = {
+        *modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+        *modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    }
+    if not isinstance(model_type, str) or model_type not in known:
+        raise ModelError(f"{name} is of the type {str(model_type)[:80]!r}, which is not a text encoder")
 
 
 def _bare(model: Any) -> nn.Module:

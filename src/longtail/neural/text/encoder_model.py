@@ -13,6 +13,7 @@ import torch
 from longtail.core.inputs import PathLike
 from longtail.core.parameters import check_choice, check_positive, check_share, check_whole
 from longtail.core.state import State
+from longtail.neural.shape import check_same_shapes
 from longtail.neural.snapshot import from_array, to_array
 from longtail.neural.text.encoder import POOLINGS, TextEncoder, located
 from longtail.neural.text.model import TextModel, Tokeniser
@@ -78,13 +79,20 @@ class EncoderModel(TextModel):
 
     def _network_from(self, state: State) -> TextNetwork:
         encoder = TextEncoder.from_state(state.part("encoder"))
-        heads = {
-            name.removeprefix("heads/"): from_array(a) for name, a in state.arrays.items() if name.startswith("heads/")
-        }
-        network = self._empty_network(encoder, heads, state)
+        encoder.check_sizes("the encoder", self.tokeniser_, self.tokeniser_.length)
+        self._check_tables(encoder, state)
+        arrays = {name.removeprefix("heads/"): a for name, a in state.arrays.items() if name.startswith("heads/")}
+        heads = {name: from_array(array) for name, array in arrays.items()}
         weights = {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items()}
+        of_encoder = {name: tensor.numpy() for name, tensor in weights.items()}
+        check_same_shapes(lambda: self._empty_network(encoder, heads, state), arrays | of_encoder)
+        network = self._empty_network(encoder, heads, state)
         network.load_state_dict(weights | heads)
         return network
+
+    @abstractmethod
+    def _check_tables(self, encoder: TextEncoder, state: State) -> None:
+        """Raise ModelError if a table of labels or tokens, which the network looks up, has numbers out of range."""
 
     def _like_network(self, state: State) -> TextNetwork:
         network: Any = self.network_

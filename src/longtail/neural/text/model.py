@@ -24,13 +24,13 @@ from longtail.core.parameters import check_choice, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
-from longtail.errors import DataError, ParameterError, TrainingError, first_line
+from longtail.errors import DataError, ModelError, ParameterError, TrainingError, first_line
 from longtail.neural import held_out, losses
 from longtail.neural.batches import to_device
 from longtail.neural.device_csr import DeviceCsr
 from longtail.neural.estimator import NetworkEstimator
 from longtail.neural.losses import LabelWeights
-from longtail.neural.placement import place, place_to_predict, seeded, torch_threads
+from longtail.neural.placement import Placement, place, place_to_predict, seeded, torch_threads
 from longtail.neural.shape import check_shape
 from longtail.neural.text.batches import LengthBuckets, padded_batch
 from longtail.neural.text.network import Objective, ScoringNetwork, TextNetwork, TextTraining, best_labels
@@ -48,6 +48,9 @@ class Tokeniser(Protocol):
 
     pad: int
     length: int
+
+    @property
+    def n_special(self) -> int: ...
 
     def tokens(self, texts: Any, *, cache: PathLike | None = None) -> Tokens: ...
 
@@ -184,10 +187,11 @@ class TextModel(NetworkEstimator):
         tokens = self._reader().tokens(X, cache=self._cache())
         with torch_threads(self.n_jobs):
             network = self._predicting(placement.device)
-            return best_labels(
+            found = best_labels(
                 network, tokens, k, pad=self.tokeniser_.pad, batch_size=_PREDICTION_BATCH_FACTOR * self.batch_size,
                 placement=placement, among=self.label_counts_ > 0,
             )  # fmt: skip
+        return found.without(tokens.lengths <= self.tokeniser_.n_special)  # no token of the text itself is known
 
     def _reader(self) -> Tokeniser:
         """Return the tokeniser; it cuts texts to `length`, which may be changed after fit."""
@@ -248,11 +252,26 @@ class TextModel(NetworkEstimator):
         return state
 
     def _set_state(self, state: State) -> None:
+        self.check_parameters()  # they describe the network
         self._copies = {}
         self.tokeniser_ = self._tokeniser_from(state.part("tokeniser"))
         self.network_ = self._network_from(state.part("network"))
         self.network_.eval()
         self.history_ = History(**state.values["history"])
+
+    def _check_learned(self) -> None:
+        """Let the network read a text of one token: settings that do not go together show only there."""
+        placement = Placement(torch.device("cpu"), "float32")
+        try:
+            with torch_threads(1):
+                best_labels(
+                    self.network_, Tokens.of([[self.tokeniser_.pad]]), 1, pad=self.tokeniser_.pad, batch_size=1,
+                    placement=placement,
+                )  # fmt: skip
+        except DataError as error:
+            raise ModelError(str(error)) from error
+        except Exception as error:  # torch and transformers raise errors of many kinds
+            raise ModelError(f"the network cannot read a text ({type(error).__name__}: {first_line(error)})") from error
 
     @abstractmethod
     def _tokeniser_from(self, state: State) -> Tokeniser: ...

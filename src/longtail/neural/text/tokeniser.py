@@ -35,12 +35,14 @@ class EncoderTokeniser:
     def __init__(self, definition: str, *, pad: int, unknown: int | None, length: int) -> None:
         try:
             self.tokenizer = Tokenizer.from_str(definition)
-        except Exception as error:  # the library raises plain Exception
-            raise ModelError(f"the definition of the tokenizer cannot be read ({error})") from error
-        self.tokenizer.no_truncation()
-        self.tokenizer.no_padding()
+            self.tokenizer.no_truncation()
+            self.tokenizer.no_padding()
+            probe = self.tokenizer.encode("a")
+        except BaseException as error:  # the library raises plain Exception, and panics are not even that
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+            raise ModelError(f"the definition of the tokenizer cannot be read ({first_line(error)})") from error
         self.definition, self.pad, self.unknown, self.length = definition, pad, unknown, length
-        probe = self.tokenizer.encode("a")
         special = np.asarray(probe.special_tokens_mask, bool)
         first = int(np.argmin(special)) if not special.all() else special.size
         after = special.size - int(np.argmin(special[::-1])) if not special.all() else special.size
@@ -69,7 +71,13 @@ class EncoderTokeniser:
     @property
     def n_tokens(self) -> int:
         """One more than the largest token id."""
-        return max(self.tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+        known = self.tokenizer.get_vocab(with_added_tokens=True).values()
+        return max([*known, *self.before, *self.after, self.pad], default=-1) + 1
+
+    @property
+    def n_special(self) -> int:
+        """Tokens that every text has, also an empty one."""
+        return len(self.before) + len(self.after)
 
     def tokens(self, texts: Sequence[str], *, cache: PathLike | None = None) -> Tokens:
         """Return the tokens of the texts; see `tokenised` for the cache."""
@@ -103,7 +111,7 @@ class EncoderTokeniser:
         return ids, [*[None] * len(self.before), *(span for _, span in kept), *[None] * len(self.after)]
 
     def _room(self) -> int:
-        return max(self.length - len(self.before) - len(self.after), 0)
+        return max(self.length - self.n_special, 0)
 
     def _encodings(self, texts: list[str]) -> list[Any]:
         cut = [_plain(text[: self.length * CHARACTERS_PER_TOKEN]) for text in texts]
@@ -126,7 +134,9 @@ class EncoderTokeniser:
 
     @classmethod
     def from_state(cls, state: State) -> EncoderTokeniser:
-        return cls(state.arrays["tokenizer.json"].tobytes().decode(), **state.values)
+        definition = state.array("tokenizer.json", np.uint8, (None,)).tobytes().decode()
+        unknown = None if state.values.get("unknown") is None else state.whole("unknown")
+        return cls(definition, pad=state.whole("pad"), unknown=unknown, length=state.whole("length", 1))
 
 
 def _plain(text: str) -> str:

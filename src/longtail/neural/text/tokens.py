@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.core.inputs import PathLike
-from longtail.core.store import abandoned
+from longtail.core.unfinished import remove_dead, unfinished
 from longtail.errors import DataError, OutputError
 
 Ints = NDArray[np.int32]
@@ -124,32 +123,28 @@ def _read(ids: Path, offsets: Path, n_texts: int) -> Tokens | None:
 
 def _write(texts: Iterable[str], encode: Encode, ids: Path, offsets: Path) -> None:
     """Write both files under other names and rename them, the offsets last: if they exist, both are complete."""
-    _remove_abandoned(ids.parent)
-    mark = secrets.token_hex(4)
-    unfinished = [file.with_name(f"{file.name}.{mark}{_UNFINISHED}") for file in (ids, offsets)]
+    remove_dead(ids.parent.glob(f"*{_UNFINISHED}"))
     ends = [0]
-    try:
-        with open(unfinished[0], "wb") as file:
+    with _unfinished(ids) as new_ids, _unfinished(offsets) as new_offsets:
+        with open(new_ids, "wb") as file:
             for chunk in _chunks(texts):
                 for row in encode(chunk):
                     file.write(np.asarray(row, np.int32).tobytes())
                     ends.append(ends[-1] + len(row))
-        with open(unfinished[1], "wb") as file:
+        with open(new_offsets, "wb") as file:
             np.save(file, np.asarray(ends, np.int64))
-        os.replace(unfinished[0], ids)
-        os.replace(unfinished[1], offsets)
-    finally:
-        for file_left in unfinished:
-            with contextlib.suppress(FileNotFoundError):
-                file_left.unlink()
+        os.replace(new_ids, ids)
+        os.replace(new_offsets, offsets)
 
 
-def _remove_abandoned(folder: Path) -> None:
-    """Remove the files that killed processes left."""
-    for file in folder.glob(f"*{_UNFINISHED}"):
-        with contextlib.suppress(FileNotFoundError):  # another process may remove the same file
-            if abandoned(file):
-                file.unlink()
+@contextlib.contextmanager
+def _unfinished(file: Path) -> Iterator[Path]:
+    """Make a file under another name, which is removed if it was not renamed."""
+    with unfinished(lambda token: file.with_name(f"{file.name}.{token}{_UNFINISHED}")) as new:
+        try:
+            yield new
+        finally:
+            new.unlink(missing_ok=True)
 
 
 def checked_texts(texts: Iterable[str]) -> Iterator[str]:

@@ -31,6 +31,7 @@ class WordTokeniser:
     """
 
     pad = _PAD
+    n_special = 0  # tokens that every text has
 
     def __init__(self, words: list[str], *, length: int) -> None:
         self.words, self.length = words, length
@@ -69,7 +70,8 @@ class WordTokeniser:
 
     @classmethod
     def from_state(cls, state: State) -> WordTokeniser:
-        return cls(from_bytes(state.arrays["words"], state.arrays["offsets"]), length=state.values["length"])
+        words = from_bytes(state.array("words", np.uint8, (None,)), state.array("offsets", np.int64, (None,)))
+        return cls(words, length=state.whole("length", 1))
 
 
 def _words(text: str, length: int) -> list[str]:

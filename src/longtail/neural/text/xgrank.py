@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from longtail.core.check_arrays import check_table, check_within
 from longtail.core.inputs import PathLike, check_path
 from longtail.core.parameters import check_choice, check_whole
 from longtail.core.state import State
-from longtail.data.labels import read_label_table
+from longtail.data.vocabularies import read_vocabulary
 from longtail.errors import DataError, ParameterError
 from longtail.neural import losses
 from longtail.neural.losses import LabelWeights
@@ -177,7 +178,8 @@ class XGRank(EncoderModel):
                 f"label_text is the file {self.label_text}, but there are no label names to look up in it; "
                 "pass label_names to fit"
             )
-        text_of = read_label_table(self._label_file()).names
+        vocabulary = read_vocabulary(self._label_file())
+        text_of = {label: vocabulary.name(label) for label in vocabulary.concepts}
         if not any(name in text_of for name in names):
             raise DataError(
                 f"no text for any of the {len(names)} labels of the data, e.g. {names[0]!r}; "
@@ -263,6 +265,18 @@ class XGRank(EncoderModel):
         if isinstance(network, ClusterNetwork):
             state.arrays["members"] = to_array(network.members)
         return state
+
+    def _check_tables(self, encoder: TextEncoder, state: State) -> None:
+        n_labels = self.n_labels_
+        state.array("heads/head.bias", np.float32, (n_labels,))
+        if "names" in state.arrays:
+            names = state.array("names", np.int64, (n_labels, None))
+            check_within("names", names, -1, encoder.word_vectors.shape[0])
+        if "text_vectors" in state.arrays:
+            state.array("text_vectors", np.float32, (n_labels, None))
+        if "members" in state.arrays:
+            n_clusters = state.array("heads/clusters.bias", np.float32, (None,)).size
+            check_table("members", state.array("members", np.int64, (n_clusters, None)), n_labels)
 
     def _empty_network(self, encoder: TextEncoder, heads: dict[str, torch.Tensor], state: State) -> TextNetwork:
         features = {name: from_array(state.arrays[name]) for name in _FEATURES if name in state.arrays}

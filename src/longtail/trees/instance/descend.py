@@ -6,10 +6,10 @@ With tail classifiers, the labels that the trees propose are ranked a second tim
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.compiled import njit
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.threads import each_in_threads
 from longtail.core.topk import offer

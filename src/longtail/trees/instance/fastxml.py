@@ -122,7 +122,10 @@ class FastXML(Estimator):
         return state
 
     def _set_state(self, state: State) -> None:
-        self.forest_ = Forest.from_state(state.part("forest"))
+        self.forest_ = Forest.from_state(state.part("forest"), self.n_features_in_, self.n_labels_)
+
+    def _check_learned(self) -> None:
+        self.forest_.check()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -268,7 +271,11 @@ class PfastreXML(PfastXML):
     def _set_state(self, state: State) -> None:
         super()._set_state(state)
         name = next(name for name in _TAILS if name in state.values)
-        self.tail_ = _TAILS[name].from_state(state.part(name))
+        self.tail_ = _TAILS[name].from_state(state.part(name), self.n_features_in_, self.n_labels_)
+
+    def _check_learned(self) -> None:
+        super()._check_learned()
+        self.tail_.check()
 
 
 def _check_not_too_large(**values: float) -> None:

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core.state import Array, State
+from longtail.core.check_arrays import Array, check_above_zero, check_columns, check_within
+from longtail.core.state import State
+from longtail.errors import ModelError
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,19 +52,37 @@ class Forest:
         return state
 
     @classmethod
-    def from_state(cls, state: State) -> Forest:
-        arrays = state.arrays
+    def from_state(cls, state: State, n_features: int, n_labels: int) -> Forest:
+        """Undo `to_state`; call `check` before the forest is used."""
+        children = state.array("children", np.int32, (None, 2))
+        n_nodes = children.shape[0]
         return cls(
-            arrays["roots"],
-            arrays["children"],
-            arrays["intercepts"],
-            state.get_csr("hyperplanes"),
-            state.get_csr("leaves"),
+            state.array("roots", np.int32, (None,)),
+            children,
+            state.array("intercepts", np.float32, (n_nodes,)),
+            state.get_csr("hyperplanes", (n_nodes, n_features)),
+            state.get_csr("leaves", (n_nodes, n_labels)),
         )
+
+    def check(self) -> None:
+        """Raise ModelError unless every way from a root ends in a leaf, and all numbers are in range."""
+        children = self.children
+        if not self.roots.size:
+            raise ModelError("the forest has no trees")
+        check_within("roots", self.roots, 0, self.n_nodes)
+        check_within("children", children, -1, self.n_nodes)
+        inner = children[:, 0] >= 0
+        # Nodes have lower numbers than their children, so no way is endless.
+        if (inner != (children[:, 1] >= 0)).any() or (children.min(1)[inner] <= np.flatnonzero(inner)).any():
+            raise ModelError("the array children does not describe trees")
+        check_columns("hyperplanes", self.hyperplanes)
+        check_columns("leaves", self.leaves)
+        check_above_zero("leaves.data", self.leaves.data)  # a label counts as new while its sum is 0
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array], n_features: int, n_labels: int) -> Forest:
         """Rebuild a forest from the arrays of `to_state`, which is what a checkpoint keeps."""
         n_nodes = int(arrays["intercepts"].size)
         widths = {"hyperplanes": n_features, "leaves": n_labels}
-        return cls.from_state(State({f"{name}.shape": [n_nodes, n] for name, n in widths.items()}, arrays))
+        shapes = {f"{name}.shape": [n_nodes, n] for name, n in widths.items()}
+        return cls.from_state(State(shapes, arrays), n_features, n_labels)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from longtail.core.compiled import njit
 
 _LEAST_GAIN = 1e-6  # of the objective (mean nDCG of the points) that a round must bring
 _MAX_ROUNDS = 100

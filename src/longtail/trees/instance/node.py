@@ -8,8 +8,8 @@ alone.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from longtail.core.compiled import njit
 from longtail.core.topk import offer
 from longtail.linear.kernels import shuffle
 from longtail.linear.l1_logistic import l1_logistic, may_have_weight

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
+from longtail.core.compiled import njit
 
 _MANY_VALUES = 16  # a row with this many times the point's features is searched for them instead of read in full
 

@@ -10,8 +10,8 @@ no remaining label can be among the k best. The result is the same as if all wer
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from longtail.core.compiled import njit
 from longtail.core.topk import offer
 from longtail.trees.instance.products import add_product
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.check_arrays import check_columns
 from longtail.core.state import State
 from longtail.linear.dismec import DiSMEC
 
@@ -51,8 +52,14 @@ class Centres:
         return state
 
     @classmethod
-    def from_state(cls, state: State) -> Centres:
-        return cls(state.get_csr("means"), state.arrays["squared_norms"])
+    def from_state(cls, state: State, n_features: int, n_labels: int) -> Centres:
+        """Undo `to_state`; call `check` before the means are used."""
+        norms = state.array("squared_norms", np.float32, (n_labels,))
+        return cls(state.get_csr("means", (n_labels, n_features)), norms)
+
+    def check(self) -> None:
+        """Raise ModelError unless all numbers are in range."""
+        check_columns("means", self.matrix)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,5 +87,11 @@ class Classifiers:
         return state
 
     @classmethod
-    def from_state(cls, state: State) -> Classifiers:
-        return cls(state.get_csr("weights"), state.arrays["intercepts"])
+    def from_state(cls, state: State, n_features: int, n_labels: int) -> Classifiers:
+        """Undo `to_state`; call `check` before the classifiers are used."""
+        intercepts = state.array("intercepts", np.float32, (n_labels,))
+        return cls(state.get_csr("weights", (n_labels, n_features)), intercepts)
+
+    def check(self) -> None:
+        """Raise ModelError unless all numbers are in range."""
+        check_columns("weights", self.weights)

@@ -7,10 +7,10 @@ one dense vector is held in memory (2-means), or BLOCK centroids at a time (k-me
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.compiled import njit
 from longtail.linear.simd import BLOCK, block_adds, block_dots
 
 _MAX_ROUNDS = 50
@@ -44,6 +44,55 @@ def two_balanced_clusters(
     first, second = rng.choice(labels.size, 2, replace=False)
     clusters = _two_means(rows.indptr, rows.indices, rows.data, labels, first, second, rows.shape[1])
     return np.asarray(clusters)
+
+
+def balanced_clusters(
+    rows: sparse.csr_matrix, labels: NDArray[np.int32], k: int, max_leaf: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Split labels into at most k clusters of equal size, by halving them again and again.
+
+    Parameters
+    ----------
+    rows : (L, D) csr_matrix of float32
+        Representations of all labels, at unit length.
+    labels : (n,) array of int32
+        Labels to split, more than `max_leaf`.
+    k : int
+        Number of clusters, a power of two; fewer where that keeps the nodes further down full.
+    max_leaf : int
+        Clusters of at most this size are not halved.
+    rng : Generator
+        Draws the first centroids of every halving.
+
+    Returns
+    -------
+    (n,) array of int64
+        Cluster per label, numbered from 0.
+    """
+    halvings = max(1, int(np.ceil(np.log2(labels.size / max_leaf))))  # until no cluster exceeds max_leaf
+    at_once = k.bit_length() - 1
+    # The node that gets fewer children should be near the root: there are few of them, and nodes with two children
+    # cost as much as nodes with k, whose classifiers train side by side.
+    groups = [np.arange(labels.size)]
+    for _ in range(halvings % at_once or at_once):
+        groups = [half for group in groups for half in _halves(rows, labels, group, max_leaf, rng)]
+    clusters = np.empty(labels.size, np.int64)
+    for number, group in enumerate(groups):
+        clusters[group] = number
+    return clusters
+
+
+def _halves(
+    rows: sparse.csr_matrix,
+    labels: NDArray[np.int32],
+    group: NDArray[np.intp],
+    max_leaf: int,
+    rng: np.random.Generator,
+) -> list[NDArray[np.intp]]:
+    if group.size <= max_leaf:
+        return [group]
+    second = two_balanced_clusters(rows, labels[group], rng) == 1
+    return [group[~second], group[second]]
 
 
 @njit(cache=True, nogil=True)

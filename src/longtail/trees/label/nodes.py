@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.compiled import njit
 from longtail.linear import limits
 from longtail.linear.simd import BLOCK
 from longtail.linear.solver import Problem, SolverOptions

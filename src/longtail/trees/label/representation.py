@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
-from sklearn.preprocessing import normalize
+
+from longtail.errors import DataError
 
 REPRESENTATIONS = ("pifa", "output", "joint")
 
@@ -27,17 +28,28 @@ def label_representation(X: sparse.csr_matrix, Y: sparse.csr_matrix, kind: str) 
     Returns
     -------
     (L, D), (L, L) or (L, D + L) csr_matrix of float32
+
+    Raises
+    ------
+    DataError
+        If X has no columns, and labels are to be compared by them.
     """
+    if X.shape[1] == 0 and kind != "output":
+        raise DataError("X has no features, so labels cannot be compared by the features of their points")
     by_label = sparse.csr_matrix(Y.T, dtype=np.float32)
     parts = []
     if kind in ("pifa", "joint"):
-        parts.append(_unit_rows(by_label @ normalize(X)))
+        parts.append(_unit_rows(by_label @ _normalised(X)))
     if kind in ("output", "joint"):
         parts.append(_unit_rows(by_label @ Y))
     return parts[0] if len(parts) == 1 else _unit_rows(sparse.hstack(parts, format="csr"))
 
 
 def _unit_rows(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
-    matrix = sparse.csr_matrix(matrix, dtype=np.float32)
-    normalize(matrix, copy=False)
-    return matrix
+    return _normalised(sparse.csr_matrix(matrix, dtype=np.float32))
+
+
+def _normalised(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+    from sklearn.preprocessing import normalize
+
+    return normalize(matrix) if min(matrix.shape) else matrix  # scikit-learn refuses data without features

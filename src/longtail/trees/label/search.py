@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
 from longtail.core import topk
+from longtail.core.compiled import njit
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.threads import each_in_threads, thread_count
 from longtail.trees.label.weights import TreeModel, read_only
@@ -26,6 +26,8 @@ _POINTS_AT_A_TIME = 512
 _CANDIDATES_AT_A_TIME = 1 << 20  # bounds the memory of a thread, over all its points and trees
 _SEARCH_COST = 8  # a binary search takes about as long as filling and clearing this many entries of the table
 _LEAST = np.float32(1e-38)  # a label whose probability underflows still ranks, behind all others
+_UNDERFLOW = np.float32(-80)  # probabilities near or below the smallest number are compared as they are
+_ROUNDING = np.float32(1e-3)  # far more than what exponentials and sums of float32 lose
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
 
@@ -217,18 +219,51 @@ def _find(wanted, features, rows):
 
 @njit(cache=True, nogil=True)
 def _average(found, found_scores, n_found, n_labels, labels, scores):
-    """Rank labels by their mean probability over trees; it counts as 0 in a tree that did not reach the label."""
+    """Rank labels by their mean probability over trees; it counts as 0 in a tree that did not reach the label.
+
+    A search finds about a thousand labels per point, of which only a few can be among the k best; the others are left
+    out before any exponential is taken. The result is the same as with all of them.
+    """
     n_trees = found.shape[0]
-    total, seen = np.zeros(n_labels, np.float32), np.zeros(n_labels, np.bool_)
+    total, contends = np.zeros(n_labels, np.float32), np.zeros(n_labels, np.bool_)
     share = _ONE / np.float32(n_trees)
     for i in range(labels.shape[0]):
+        least = _least_of_contenders(found_scores[:, i], n_found[:, i], labels.shape[1])
         for t in range(n_trees):
             for c in range(n_found[t, i]):
-                total[found[t, i, c]] += np.exp(found_scores[t, i, c])
-                seen[found[t, i, c]] = True
+                if found_scores[t, i, c] >= least:
+                    contends[found[t, i, c]] = True
+        for t in range(n_trees):
+            for c in range(n_found[t, i]):
+                if contends[found[t, i, c]]:
+                    total[found[t, i, c]] += np.exp(found_scores[t, i, c])
         for t in range(n_trees):
             for c in range(n_found[t, i]):
                 label = found[t, i, c]
-                if seen[label]:
+                if contends[label]:
                     topk.offer(label, max(total[label] * share, _LEAST), labels[i], scores[i])
-                    total[label], seen[label] = 0, False
+                    total[label], contends[label] = 0, False
+
+
+@njit(cache=True, nogil=True)
+def _least_of_contenders(scores, n_found, k):
+    """Return the score that a label must have in some tree to be among the k best of all trees together.
+
+    One tree alone has k labels whose probability is at least q, so that their means are at least q / n_trees. A label
+    that is below q / n_trees in every tree has a lower mean.
+    """
+    n_trees = scores.shape[0]
+    highest = np.float32(-np.inf)
+    best = np.empty(k, np.float32)
+    for t in range(n_trees):
+        best[:] = -np.inf
+        for c in range(n_found[t]):
+            if scores[t, c] > best[k - 1]:
+                place = k - 1
+                while place > 0 and best[place - 1] < scores[t, c]:
+                    best[place] = best[place - 1]
+                    place -= 1
+                best[place] = scores[t, c]
+        highest = max(highest, best[k - 1])
+    least = highest - np.float32(np.log(n_trees)) - _ROUNDING
+    return least if least > _UNDERFLOW else np.float32(-np.inf)

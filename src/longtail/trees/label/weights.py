@@ -7,9 +7,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from longtail.core.check_arrays import Types, check_starts, check_within
+from longtail.core.compiled import njit
+from longtail.core.state import State
+from longtail.errors import ModelError
 from longtail.trees.label.nodes import TrainedNode
 from longtail.trees.label.tree import LabelTree, levels_of
 
@@ -91,6 +94,45 @@ class TreeModel:
         """Return all arrays by name; `TreeModel(**arrays)` undoes it."""
         return {part.name: getattr(self, part.name) for part in fields(self) if part.init}
 
+    @classmethod
+    def from_state(cls, state: State) -> TreeModel:
+        """Return the tree whose arrays are in a state; call `check` before it is used."""
+        n_edges = state.array("child", np.int32, (None,)).size
+        n_nodes = state.array("is_dense", np.bool_, (None,)).size
+        wanted: dict[str, tuple[Types, int | None]] = {
+            "child_start": (np.int64, n_nodes + 1), "child": (np.int32, n_edges), "bias": (np.float32, n_edges),
+            "scale": (np.float32, n_edges), "row_start": (np.int64, n_nodes + 1), "features": (np.int32, None),
+            "is_dense": (np.bool_, n_nodes), "first_value": (np.int64, n_nodes), "dense_values": (np.int16, None),
+            "first_offset": (np.int64, n_nodes), "offsets": (np.uint32, None),
+            "sparse_children": ((np.uint8, np.uint16, np.uint32), None), "sparse_values": (np.int16, None),
+        }  # fmt: skip
+        return cls(**{name: state.array(name, types, (size,)) for name, (types, size) in wanted.items()})
+
+    def check(self, n_features: int, n_labels: int) -> None:
+        """Raise ModelError unless the edges make a tree and all numbers are inside the arrays that they index."""
+        n_nodes = self.n_nodes
+        if n_nodes < 1 or not (self.child >= 0).any():
+            raise ModelError("the tree has no labels")
+        check_starts("child_start", self.child_start, self.child.size)
+        check_within("child", self.child, -n_nodes, n_labels)
+        below = np.flatnonzero(self.child < 0)
+        node, parent = -1 - self.child[below], np.searchsorted(self.child_start, below, side="right") - 1
+        # Every node but the root has one parent, with a lower number: then a search visits a node once and ends.
+        if (np.bincount(node, minlength=n_nodes) != (np.arange(n_nodes) > 0)).any() or (node <= parent).any():
+            raise ModelError("the array child does not describe a tree")
+        check_starts("row_start", self.row_start, self.features.size)
+        check_within("features", self.features, 0, n_features)
+        most = int(np.diff(self.child_start).max())
+        check_within("sparse_children", self.sparse_children, 0, most)
+        if self.sparse_children.size != self.sparse_values.size:
+            raise ModelError("the arrays sparse_children and sparse_values must have the same length")
+        sizes = self.dense_values.size, self.offsets.size, self.sparse_values.size
+        node = _first_beyond(
+            self.child_start, self.row_start, self.is_dense, self.first_value, self.first_offset, self.offsets, *sizes
+        )
+        if node >= 0:
+            raise ModelError(f"the weights of node {node} are outside the arrays of weights")
+
     def most_candidates(self, beam: int) -> int:
         """Return the most labels that a search can find: on each level those of the `beam` largest nodes."""
         if beam not in self._most:
@@ -115,6 +157,24 @@ def _largest_of_each(children, values, n_children):
     for i in range(children.shape[0]):
         largest[children[i]] = max(largest[children[i]], abs(values[i]))
     return largest
+
+
+@njit(cache=True, nogil=True)
+def _first_beyond(child_start, row_start, is_dense, first_value, first_offset, offsets, n_dense, n_offsets, n_sparse):
+    """Return the first node with weights outside the arrays, or -1."""
+    for v in range(is_dense.shape[0]):
+        n_rows, n_children, value = row_start[v + 1] - row_start[v], child_start[v + 1] - child_start[v], first_value[v]
+        if is_dense[v]:
+            if value < 0 or value > n_dense or (n_children > 0 and n_rows > (n_dense - value) // n_children):
+                return v
+            continue
+        first = first_offset[v]
+        if value < 0 or value > n_sparse or first < 0 or n_rows + 1 > n_offsets or first > n_offsets - n_rows - 1:
+            return v
+        for r in range(first, first + n_rows + 1):
+            if np.int64(offsets[r]) > n_sparse - value:
+                return v
+    return -1
 
 
 def _dense(node: TrainedNode, values: NDArray[np.int16]) -> NDArray[np.int16]:

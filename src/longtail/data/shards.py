@@ -1,0 +1,162 @@
+"""Several files as one dataset: the shards in a folder, the files that a pattern matches, and standard input."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from longtail.core import store
+from longtail.core.inputs import PathLike
+from longtail.data import files
+from longtail.data.dataset import Dataset
+from longtail.data.labels import distinct
+from longtail.data.texts import Texts
+from longtail.errors import DataError
+
+STDIN = "-"
+STDIN_NAME = "standard input"
+_SHARDS = (".jsonl", ".json", ".parquet", ".csv", ".tsv")
+_SPLIT = re.compile(r"(train|trn|test|tst|dev|valid|val)(?![a-z])|(validation)", re.IGNORECASE)
+_COMPRESSED = ((b"\x1f\x8b", ".gz"), (b"\xfd7zXZ\0", ".xz"), (b"\x28\xb5\x2f\xfd", ".zst"))
+_SAVED = ("state.json", "dataset_info.json")  # what save_to_disk of a Hugging Face dataset writes
+SPLITS = "dataset_dict.json"  # and of several splits
+_XC_START = re.compile(rb"\s*\d+ +\d+ +\d+\s*\n")
+
+
+def is_saved_frame(folder: Path) -> bool:
+    """Return whether `save_to_disk` of a Hugging Face dataset wrote this folder."""
+    return (folder / SPLITS).is_file() or all((folder / name).is_file() for name in _SAVED)
+
+
+def find_shards(path: PathLike) -> list[Path] | None:
+    """Return the files of a folder or a pattern, in the order of their names; None if the path is one dataset.
+
+    Raises
+    ------
+    DataError
+        If a pattern matches nothing, or a folder holds several formats or splits.
+    """
+    place = Path(path)
+    if place.is_dir():
+        if (place / store.MANIFEST).exists() or is_saved_frame(place):
+            return None
+        return _in_folder(place)
+    if place.exists() or not glob.has_magic(os.fspath(path)):
+        return None
+    found = [Path(name) for name in sorted(glob.glob(os.fspath(path), recursive=True)) if Path(name).is_file()]
+    if not found:
+        raise DataError("no file matches this pattern", path=path)
+    return found
+
+
+def _in_folder(folder: Path) -> list[Path] | None:
+    # Programs that write shards leave files such as _SUCCESS and .part-0.crc beside them.
+    found = sorted(file for file in folder.iterdir() if file.is_file() and file.name[0] not in "._")
+    found = [file for file in found if files.suffixes(file)[0] in _SHARDS]
+    if not found:
+        return None
+    formats = sorted({files.suffixes(file)[0] for file in found})
+    if len(formats) > 1:
+        said = f"holds files of several formats ({', '.join(formats)}); give a pattern, e.g. '{folder}/*{formats[0]}'"
+        raise DataError(said, path=folder)
+    splits = {match[0].lower() for file in found if (match := _SPLIT.match(file.name))}
+    if len(splits) > 1:
+        one = sorted(splits)[-1]
+        said = f"holds several splits ({', '.join(sorted(splits))}); give a pattern, e.g. '{folder}/{one}*'"
+        raise DataError(said, path=folder)
+    return found
+
+
+def concatenate(parts: Sequence[Dataset], label_names: Sequence[str] | None = None) -> Dataset:
+    """Return the points of all datasets as one, labels matched by name where they have names.
+
+    Parameters
+    ----------
+    parts : sequence of Dataset
+        Datasets with the same parts.
+    label_names : sequence of str, optional
+        Label ids follow this list; other labels come after it, in sorted order.
+
+    Returns
+    -------
+    Dataset
+    """
+    names = None if parts[0].label_names is None else _all_names(parts, label_names)
+    texts_of: dict[str, str] = {}
+    for part in parts:
+        texts_of |= dict(zip(part.label_names or (), part.label_texts or (), strict=False))
+    X = None if parts[0].X is None else _stacked([part.X for part in parts])
+    texts, ids = ([getattr(part, what) for part in parts] for what in ("texts", "ids"))
+    weights: list[Any] = [part.weights for part in parts]
+    return Dataset(
+        Y=_stacked([_renumbered(part, names) for part in parts]),
+        X=X,
+        texts=None if texts[0] is None else _joined(texts),
+        label_names=names,
+        label_texts=None if names is None or not texts_of else [texts_of.get(name, name) for name in names],
+        ids=None if ids[0] is None else _joined(ids),
+        weights=None if weights[0] is None else np.concatenate(weights),
+    )
+
+
+def _all_names(parts: Sequence[Dataset], label_names: Sequence[str] | None) -> list[str]:
+    given = [] if label_names is None else distinct(label_names)
+    found = {name for part in parts for name in part.label_names or ()}
+    return given + sorted(found - set(given))
+
+
+def _renumbered(part: Dataset, names: list[str] | None) -> sparse.csr_matrix:
+    if names is None or part.label_names is None:
+        return part.Y
+    position = {name: i for i, name in enumerate(names)}
+    new_ids = np.array([position[name] for name in part.label_names], dtype=np.int32)
+    shape = (part.n_points, len(names))
+    return sparse.csr_matrix((part.Y.data, new_ids[part.Y.indices], part.Y.indptr), shape=shape)
+
+
+def _stacked(matrices: Sequence[sparse.csr_matrix]) -> sparse.csr_matrix:
+    width = max(matrix.shape[1] for matrix in matrices)
+    wide = [sparse.csr_matrix((m.data, m.indices, m.indptr), shape=(m.shape[0], width)) for m in matrices]
+    return sparse.vstack(wide, format="csr")
+
+
+def _joined(texts: Sequence[Texts]) -> Texts:
+    packed = [part.packed() for part in texts]
+    starts = np.cumsum([0] + [part.buffer.size for part in packed])
+    offsets = [part.offsets[:-1] + start for part, start in zip(packed, starts[:-1], strict=True)]
+    return Texts(np.concatenate([part.buffer for part in packed]), np.concatenate([*offsets, starts[-1:]]))
+
+
+@contextmanager
+def standard_input() -> Iterator[Path]:
+    """Copy standard input to a temporary file whose name says what it looks like: JSON, Parquet, XC or a table."""
+    with tempfile.TemporaryDirectory(prefix="longtail-") as folder:
+        raw = Path(folder) / "stdin"
+        with open(raw, "wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        with open(raw, "rb") as stream:
+            start = stream.read(8)
+        compression = next((suffix for mark, suffix in _COMPRESSED if start.startswith(mark)), "")
+        packed = raw.rename(raw.with_name(f"stdin{compression}"))
+        with files.reading(packed) as stream:
+            named = packed.with_name(f"stdin{_looks_like(stream.read(4096))}{compression}")
+        yield packed.rename(named)
+
+
+def _looks_like(start: bytes) -> str:
+    if start.startswith(b"PAR1"):
+        return ".parquet"
+    if start.removeprefix(b"\xef\xbb\xbf").lstrip(b" \r\n\t\0\xff\xfe")[:1] in (b"{", b"["):
+        return ".jsonl"
+    return ".txt" if _XC_START.match(start) else ".csv"

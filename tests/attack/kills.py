@@ -1,0 +1,170 @@
+"""Kills, full disks and readers during overwrites. What is undisturbed runs in a process of its own, too: a fork of
+this one, which has loaded the libraries but not started threads of theirs."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import resource
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from attack.frame import ATTACKS, Attack, Finding, attack
+from contract.models import NAMES, TRAIN, make
+from longtail.core import store
+from longtail.core.checkpoint import Checkpoint
+from longtail.core.progress import Silent
+from longtail.core.run import Run
+from longtail.core.state import State
+from longtail.data import Dataset, read_dataset, write_dataset
+from longtail.errors import LongtailError
+
+_LIMIT_S = 120.0
+_REFUSED = 7
+
+
+def _fork(work: Callable[[], None]) -> int:
+    """Run `work` in a fork and return its process id; an error of longtail is exit code 7, another one 1."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    with contextlib.suppress(BaseException):
+        try:
+            work()
+            code = 0
+        except LongtailError:
+            code = _REFUSED
+    os._exit(code)
+
+
+def _end(child: int) -> int:
+    """Return the exit code of a fork, negative for a signal; raise Finding if it hangs."""
+    until = time.monotonic() + _LIMIT_S
+    while time.monotonic() < until:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    raise Finding(f"no end within {_LIMIT_S:.0f} s")
+
+
+def _train(name: str, out: Path, *, resume: bool) -> None:
+    """Train and save as `longtail train` does."""
+    model = make(name, **({"n_jobs": 1} if "n_jobs" in make(name).get_params() else {}))
+    checkpoint = Checkpoint(out.with_name("m.partial"), resume=resume)
+    model.fit(TRAIN.inputs(model.input_kind), TRAIN.Y, run=Run(Silent(), checkpoint))
+    model.save(out, overwrite=True)
+    checkpoint.clear()
+
+
+@functools.cache
+def _undisturbed(name: str) -> tuple[str, float]:
+    """Return the digest of the arrays of a model that nobody disturbed, and the seconds that it took."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "m"
+        _end(_fork(lambda: _train(name, out, resume=False)))  # compiles kernels
+        begin = time.monotonic()
+        if _end(_fork(lambda: _train(name, out, resume=False))) != 0:
+            raise Finding(f"{name} cannot be trained")
+        return store.read_manifest(out, "model")["arrays"]["sha256"], time.monotonic() - begin
+
+
+def _killed(name: str) -> Attack:
+    def attack(rng: np.random.Generator, folder: Path) -> None:
+        digest, seconds = _undisturbed(name)
+        for resume in (False, True, True):
+            child = _fork(functools.partial(_train, name, folder / "m", resume=resume))
+            time.sleep(float(rng.random()) * seconds)
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        code = _end(_fork(lambda: _train(name, folder / "m", resume=True)))
+        if code != 0:
+            raise Finding(f"the resumed training ended with {code}")
+        if store.read_manifest(folder / "m", "model")["arrays"]["sha256"] != digest:
+            raise Finding("another model than without the kills")
+        left = sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))
+        if len(left) != 3:
+            raise Finding(f"left behind: {left}")
+
+    return attack
+
+
+for _name in NAMES:
+    ATTACKS[f"kills/{_name}"] = _killed(_name)
+
+
+def _state(value: int) -> State:
+    return State({"value": value}, {"w": np.full(20_000, value)})
+
+
+def _data(value: int) -> Dataset:
+    return Dataset(Y=np.full((2000, 1), 1), X=np.random.default_rng(value).random((2000, 5)))
+
+
+@attack("disks/full")
+def full_disk(rng: np.random.Generator, folder: Path) -> None:
+    """Writes that fail at a random byte leave what was there; the next one removes what they left."""
+    store.write(folder / "m", {"kind": "model"}, _state(1))
+    write_dataset(_data(1), folder / "d.X.npz")
+    limit = int(rng.integers(1, 200_000))
+
+    def write() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        if rng.random() < 0.5:
+            store.write(folder / "m", {"kind": "model"}, _state(2), overwrite=True)
+        else:
+            write_dataset(_data(2), folder / "d.X.npz", overwrite=True)
+
+    code = _end(_fork(write))
+    if code not in (0, _REFUSED):
+        raise Finding(f"a full disk ended with {code}")
+    values = store.read(folder / "m", "model")[1].arrays["w"]
+    if not (values == values[0]).all() or (code == _REFUSED and values[0] != 1):
+        raise Finding("a model that is neither the old nor the new one")
+    read_dataset(folder / "d.X.npz")
+    left = sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))
+    if len(left) != 5:
+        raise Finding(f"left behind: {left}")
+
+
+@attack("loads/overwrites")
+def loads_during_overwrites(rng: np.random.Generator, folder: Path) -> None:
+    """A reader always finds a whole model and a pair of files that belong together."""
+    del rng
+    store.write(folder / "m", {"kind": "model"}, _state(0))
+    write_dataset(_data(0), folder / "d.X.npz")
+    known = {_data(value).X.data.tobytes() for value in range(3)}
+
+    def overwrite() -> None:
+        for value in (1, 2) * 10:
+            store.write(folder / "m", {"kind": "model"}, _state(value), overwrite=True)
+            write_dataset(_data(value), folder / "d.X.npz", overwrite=True)
+
+    child = _fork(overwrite)
+    ended = 0
+    try:
+        while not ended:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            state = store.read(folder / "m", "model")[1]
+            if not (state.arrays["w"] == state.values["value"]).all():
+                raise Finding("a model of two models")
+            if read_dataset(folder / "d.X.npz").X.data.tobytes() not in known:
+                raise Finding("features of two datasets")
+    except LongtailError as error:
+        raise Finding(f"a reader was refused: {error}") from error
+    finally:
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    if os.waitstatus_to_exitcode(status) != 0:
+        raise Finding("the writer failed")

@@ -1,0 +1,67 @@
+"""Models to attack: every registered estimator, as the contract suite trains it, and variants with other arrays."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import longtail
+from contract.models import NAMES, TRAIN, make
+from contract.planted import N_LABELS
+from longtail.core.estimator import Estimator
+
+# Quality does not matter here: one pass is enough.
+_ONE_PASS = {"epochs": 1}
+
+
+def _plain(name: str) -> Callable[[], Estimator]:
+    def build() -> Estimator:
+        model = make(name)
+        quick = {key: value for key, value in _ONE_PASS.items() if key in model.get_params()}
+        return model.set_params(**quick, **{key: 2 for key in model.get_params() if key == "n_trees"})
+
+    return build
+
+
+_VARIANTS: dict[str, Callable[[], Estimator]] = {
+    "dismec, float32": lambda: longtail.DiSMEC(weight_dtype="float32"),
+    "dismec, logistic": lambda: longtail.DiSMEC(loss="logistic"),
+    "bonsai, exact": lambda: longtail.Bonsai(n_children=3, max_leaf=2, n_trees=1, beam=None),
+    "pfastrexml, means": lambda: longtail.PfastreXML(n_trees=2, tail="means"),
+    "taug, calibrated": lambda: longtail.Taug(base=longtail.DiSMEC(), tau=0.3, merge="calibrated"),
+    "ensemble, ranks": lambda: longtail.Ensemble(models=[longtail.DiSMEC(), longtail.Popularity()], combine="ranks"),
+    "ranknet of taug": lambda: longtail.RankNet(
+        base=longtail.Taug(base=longtail.DiSMEC(), tau=0.3), folds=2, epochs=2, units=4
+    ),
+    "propensityrerank of textpipeline": lambda: longtail.PropensityRerank(
+        base=longtail.TextPipeline(model=longtail.FastXML(n_trees=2), features=longtail.TextFeatures(min_df=1)), folds=2
+    ),
+    "glas, hidden": lambda: make("glas", epochs=1, hidden=(8,), loss="bce"),
+    "xgrank, clusters": lambda: make("xgrank", epochs=1, clusters_above=2, cluster_size=2, n_retrieved=2),
+    "xgrank, words": lambda: make("xgrank", epochs=1, label_features="words"),
+    "attentionxml, tree": lambda: make("attentionxml", epochs=1, clusters_above=2, cluster_size=2, beam=2),
+}
+
+VICTIMS: dict[str, Callable[[], Estimator]] = {name: _plain(name) for name in NAMES} | _VARIANTS
+# Those that need no torch, for tests that take seconds.
+LIGHT = [
+    name for name in VICTIMS
+    if not any(heavy in name for heavy in ("glas", "xgrank", "attentionxml", "aplcxlnet", "ranknet"))
+]  # fmt: skip
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="attack-victims-")
+
+
+@functools.cache
+def saved(name: str) -> Path:
+    """Return the directory of a model, trained and saved at the first call; it lives as long as the process."""
+    path = Path(_folder().name) / name.replace(" ", "-").replace(",", "")
+    model = VICTIMS[name]()
+    names = [f"label {i}" for i in range(N_LABELS)]
+    model.fit(TRAIN.inputs(model.input_kind), TRAIN.Y, label_names=names).save(path)
+    return path

@@ -1,0 +1,109 @@
+"""Several files as one dataset, and standard input."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from longtail.data import Dataset, read_dataset, write_dataset
+from longtail.errors import DataError, ModelError
+
+WHOLE = Dataset(
+    Y=[[0, 2], [], [1], [0]], texts=["one", "", "drei é", "vier"], label_names=["a", "b", "c"], label_texts=list("ABC")
+)
+
+
+def shards(folder, suffix: str) -> None:
+    write_dataset(WHOLE.subset([0, 1]), folder / f"part-0{suffix}")
+    write_dataset(WHOLE.subset([2]), folder / f"part-1{suffix}")
+    write_dataset(WHOLE.subset([3]), folder / f"part-2{suffix}")
+    (folder / "_SUCCESS").write_text("")
+    (folder / ".part-0.crc").write_text("x")
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".parquet", ".csv"])
+def test_folders_and_patterns_are_one_dataset(tmp_path, suffix):
+    shards(tmp_path, suffix)
+    for source in (tmp_path, tmp_path / f"part-*{suffix}", str(tmp_path / "**" / f"*{suffix}")):
+        data = read_dataset(source)
+        assert data.texts == WHOLE.texts
+        assert data.label_names == WHOLE.label_names
+        assert (data.Y != WHOLE.Y).nnz == 0
+    follows = read_dataset(tmp_path, label_names=["z", "c"])
+    assert follows.label_names == ["z", "c", "a", "b"]
+    assert follows.Y.toarray()[0].tolist() == [0, 1, 1, 0]
+
+
+def test_ids_weights_and_label_texts_of_all_shards(tmp_path):
+    for i in range(3):
+        row = f'{{"id": {i}, "w": {i + 1}, "text": "t{i}", "s": [{{"u": "l{i}", "n": "N{i}"}}]}}\n'
+        (tmp_path / f"{i}.jsonl").write_text(row)
+    data = read_dataset(tmp_path, labels="s[].u", label_texts="s[].n", ids="id", weights="w")
+    assert (list(data.ids), data.weights.tolist()) == (["0", "1", "2"], [1, 2, 3])
+    assert (data.label_names, data.label_texts) == (["l0", "l1", "l2"], ["N0", "N1", "N2"])
+
+
+def test_features_in_shards_take_the_largest_width(tmp_path):
+    (tmp_path / "a.txt").write_text("1 2 1\n0 0:1\n")
+    (tmp_path / "b.txt").write_text("1 4 3\n2 3:1\n")
+    data = read_dataset(tmp_path / "*.txt")
+    assert data.X.toarray().tolist() == [[1, 0, 0, 0], [0, 0, 0, 1]]
+    assert data.Y.toarray().tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+def test_what_does_not_belong_together_is_refused(tmp_path):
+    (tmp_path / "train.jsonl").write_text('{"text": "a", "labels": ["x"]}\n')
+    (tmp_path / "test.jsonl").write_text('{"text": "a", "labels": ["x"]}\n')
+    with pytest.raises(DataError, match=r"holds several splits \(test, train\); give a pattern, e.g. '.*/train\*'"):
+        read_dataset(tmp_path)
+    (tmp_path / "test.jsonl").rename(tmp_path / "labels.json")
+    with pytest.raises(DataError, match=r"holds files of several formats \(.json, .jsonl\); give a pattern"):
+        read_dataset(tmp_path)
+    with pytest.raises(DataError, match="no file matches this pattern"):
+        read_dataset(tmp_path / "*.csv")
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ModelError, match="not a dataset directory"):
+        read_dataset(tmp_path / "none")
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path):
+    (tmp_path / "a[1].jsonl").write_text('{"text": "a", "labels": ["x"]}\n')
+    assert read_dataset(tmp_path / "a[1].jsonl").n_points == 1
+
+
+def parquet() -> bytes:
+    out = io.BytesIO()
+    pa.parquet.write_table(pa.table({"text": ["a"], "labels": [["x"]]}), out)
+    return out.getvalue()
+
+
+LINE = b'{"text": "a", "labels": ["x"]}\n'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        LINE, gzip.compress(LINE), b"[" + LINE + b"]", b"text,labels\na,x\n", b"labels;text\nx;a\n", parquet(),
+        b"\xff\xfe" + LINE.decode().encode("utf-16-le"),
+    ],
+    ids=["lines", "gzip", "array", "csv", "semicolons", "parquet", "utf-16"],
+)  # fmt: skip
+def test_standard_input(monkeypatch, content):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    data = read_dataset("-")
+    assert (list(data.texts), data.label_names) == (["a"], ["x"])
+
+
+def test_standard_input_may_hold_features_and_errors_say_where(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"1 2 3\n0,2 1:0.5\n")))
+    assert np.array_equal(read_dataset("-").X.toarray(), [[0, 0.5]])
+    for content, message in ((b"", "standard input: the file is empty"), (LINE + b"{", "standard input:2: is not")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        with pytest.raises(DataError, match=message):
+            read_dataset("-")
