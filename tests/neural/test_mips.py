@@ -131,7 +131,7 @@ def test_recall_counts_labels_that_are_as_good():
 def test_a_saved_search_answers_as_before(clustered):
     labels, points = clustered
     search = LabelSearch.build(labels, points, kind="codes", n_jobs=1)
-    again = LabelSearch.from_state(search.state())
+    again = LabelSearch.from_state(search.state(), len(labels))
     np.testing.assert_array_equal(search.top(points, 5).labels, again.top(points, 5).labels)
     assert (again.codes.candidates, again.codes.recall) == (search.codes.candidates, search.codes.recall)
 
