@@ -1,6 +1,6 @@
 """The frame of all benchmarks: where data lies, how figures are recorded, and one function for tables.
 
-Run a benchmark from the root of the repository, e.g. `python -m benchmarks.linear.dismec`. Nothing here imports Numba
+Run a benchmark from the root of the repository, e.g. `python -m benchmarks.peers.compare`. Nothing here imports Numba
 before it is used: benchmarks of networks run on machines that have little more than torch.
 """
 

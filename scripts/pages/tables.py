@@ -101,7 +101,7 @@ def _dismec_yso(lab: Lab) -> str:
 def _working_sets(lab: Lab) -> str:
     titles = {
         "dismec-full": "no weighting, all points", "dismec": "no weighting, working sets",
-        "dismec-prune": "the same, `prune=0.05`",
+        "dismec-prune": "the same, `prune=0.01`, float32",
         "dismec-pw-full": "PW, all points", "dismec-pw": "PW, working sets",
         "dismec-pw-cb-full": "PW-cb, all points", "dismec-pw-cb": "PW-cb, working sets",
     }  # fmt: skip

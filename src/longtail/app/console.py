@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +23,7 @@ messages = Console(stderr=True, highlight=False, emoji=False)
 
 
 _quiet = False
+_NUMBER = re.compile(r"[-–]|[-+]?[\d.,]+( ?%| ?s| ?MB)?|[-+]?inf|nan")
 
 
 def say(text: str) -> None:
@@ -74,10 +76,11 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table to stdout: the first column aligned left, the others right."""
-    table = Table(header_style="bold")
+    """Print a table to stdout: columns of numbers aligned right, and never wrapped; the others left."""
+    table, rows = Table(header_style="bold"), list(rows)
     for i, column in enumerate(columns):
-        table.add_column(plain(column), justify="left" if i == 0 else "right", no_wrap=i > 0)
+        numbers = i > 0 and all(_NUMBER.fullmatch(row[i]) for row in rows)
+        table.add_column(plain(column), justify="right" if numbers else "left", no_wrap=numbers)
     for row in rows:
         table.add_row(*map(plain, row))
     _print_titled(title, table)

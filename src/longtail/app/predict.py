@@ -76,10 +76,11 @@ def predict(
     predictions = _filled(predict_in_chunks(loaded, conform(dataset, loaded), k, progress()), loaded, fallback)
     if threshold is not None:
         predictions = predictions.at_least(threshold)
+    separator = {"separator": SEPARATOR, **(loaded.reading_ or {}), **reading}["separator"]  # as in the data
     ids, texts = (None, None) if _holds_numbers_only(out) else (dataset.ids, _label_texts(loaded))
     write_predictions(
         predictions, sys.stdout.buffer if str(out) == "-" else out, label_names=loaded.label_names_, label_texts=texts,
-        ids=ids, columns=columns, separator=reading.get("separator", SEPARATOR), overwrite=overwrite,
+        ids=ids, columns=columns, separator=separator, overwrite=overwrite,
     )  # fmt: skip
     say(f"wrote {len(predictions):,} x {k} predictions to {'stdout' if str(out) == '-' else out}")
 

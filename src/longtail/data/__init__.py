@@ -9,7 +9,6 @@ _HOME = {
     "Dataset": "dataset",
     "LabelTable": "labels",
     "Texts": "texts",
-    "Vocabulary": "vocabularies",
     "make_longtail": "synthetic",
     "read_dataset": "formats",
     "read_label_table": "labels",

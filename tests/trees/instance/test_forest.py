@@ -66,7 +66,7 @@ def test_trees_differ_by_number_and_by_seed_only(data, grower):
 
 def test_a_forest_survives_its_state(forest):
     for copy in (
-        Forest.from_state(forest.to_state()),
+        Forest.from_state(forest.to_state(), forest.hyperplanes.shape[1], forest.leaves.shape[1]),
         Forest.from_arrays(forest.to_state().arrays, forest.hyperplanes.shape[1], forest.leaves.shape[1]),
     ):
         np.testing.assert_array_equal(copy.children, forest.children)

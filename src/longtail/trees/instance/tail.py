@@ -72,7 +72,9 @@ class Classifiers:
     @staticmethod
     def learner(weighting: Any = None, *, n_jobs: int = -1, random_state: int = 0) -> DiSMEC:
         """Return the model that trains them, to be fitted and passed to `of`."""
-        learner = DiSMEC(weighting=weighting, prune=_PRUNE, n_jobs=n_jobs, random_state=random_state)
+        learner = DiSMEC(
+            weighting=weighting, prune=_PRUNE, weight_dtype="float32", n_jobs=n_jobs, random_state=random_state
+        )
         learner.remedy = _REMEDY
         return learner
 
