@@ -14,6 +14,7 @@ from benchmarks.data import read_xc
 from benchmarks.linear import memory as linear_memory
 from benchmarks.linear import solver_choices
 from benchmarks.metrics import speed, unbiasedness
+from benchmarks.neural import glas_labels
 from benchmarks.tail import million, modules, together
 from benchmarks.trees import growth, stages
 from longtail.data import make_longtail, write_dataset
@@ -188,6 +189,18 @@ def test_growth(run, monkeypatch, tmp_path):
     assert [row["labels"] for row in found["rows"]] == [60, 120]
     assert found["rows"][1]["model_mb"] > found["rows"][0]["model_mb"] > 0
     assert (tmp_path / "growth.png").is_file()
+
+
+def test_labels_of_glas(tiny, run, monkeypatch):
+    monkeypatch.setattr(glas_labels, "features_of", lambda *_: tiny)
+    found = run(
+        glas_labels, "glas-labels", "--labels", 20, 30, "--negatives", "auto", "all", "--width", 16, "--epochs", 1
+    )
+    assert [(row["labels"], row["negatives"]) for row in found["rows"]] == [
+        (20, "auto"), (20, "all"), (30, "auto"), (30, "all"),
+    ]  # fmt: skip
+    assert all(row["step s"] > 0 and row["exact ms"] > 0 and row["codes ms"] > 0 for row in found["rows"])
+    assert all(row["recall@5"] > 0.9 for row in found["rows"])
 
 
 def test_stages_of_label_trees(run, tiny, monkeypatch):

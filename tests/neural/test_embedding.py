@@ -11,6 +11,8 @@ from longtail.neural import losses
 from longtail.neural.device_csr import DeviceCsr
 from longtail.neural.embedding import EmbeddingClassifier, EmbeddingTraining, SharedLengthLinear
 from longtail.neural.losses import LabelWeights
+from longtail.neural.optimisers import Optimisers
+from longtail.neural.plan import TrainingPlan
 from longtail.neural.regularisers import CoOccurrence
 from longtail.objectives import softmax_cross_entropy
 
@@ -115,13 +117,111 @@ def test_with_all_labels_drawn_sampling_changes_nothing(data):
 def test_sampled_labels_are_the_batchs_own_and_some_others(data):
     step = training(data, negatives=2)
     seen = []
-    step.loss = lambda scores, positives, *weights: seen.append((scores.shape[1], positives)) or scores.sum()
+    step.loss = lambda scores, positives, *weights, stands_for: seen.append((positives, stands_for)) or scores.sum()
     points = torch.tensor([5, 0])
     step.training_step(points)
     own = np.flatnonzero(data[1][points].any(0))
-    width, positives = seen[0]
-    assert own.size <= width <= own.size + 2
+    positives, stands_for = seen[0]
+    assert own.size <= len(stands_for) <= own.size + 2
+    assert stands_for[: own.size].tolist() == [1] * own.size
     assert positives.rows.tolist() == np.nonzero(data[1][points])[0].tolist()
+    assert own[positives.columns.numpy()].tolist() == np.nonzero(data[1][points])[1].tolist()
+
+
+@pytest.mark.parametrize("own", [[], [0], [7], [0, 1, 2], [2, 5, 6], [5, 6, 7], list(range(L))], ids=str)
+@pytest.mark.parametrize("negatives", [1, 3, L])
+def test_labels_are_drawn_from_all_that_the_batch_does_not_have(data, own, negatives):
+    step, others = training(data, negatives=negatives), sorted(set(range(L)) - set(own))
+    times = np.zeros(L)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        for _ in range(200):
+            drawn, share = step._others(torch.tensor(own, dtype=torch.int64))
+            assert len(drawn) == len(set(drawn.tolist())) <= min(negatives, len(others))
+            assert share * len(drawn) == pytest.approx(len(others))
+            times[drawn] += share
+    assert np.flatnonzero(times).tolist() == others
+    assert (np.abs(times[others] - 200) < 4 * np.sqrt(200 * L)).all()
+
+
+@pytest.mark.parametrize("name", ["bce", "squared-hinge", "margin"])
+def test_a_loss_that_is_a_sum_over_negatives_is_on_average_that_over_all_labels(data, name):
+    points = torch.tensor([5, 3, 0])
+    expected = float(training(data, loss=losses.LOSSES[name]).training_step(points).detach())
+    step = training(data, loss=losses.LOSSES[name], negatives=1)
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        found = [float(step.training_step(points)) for _ in range(400)]
+    error = np.std(found) / np.sqrt(len(found))
+    assert 0 < error < 0.05 * expected
+    assert np.mean(found) == pytest.approx(expected, abs=3 * error)
+
+
+def test_the_exponentials_inside_the_softmax_are_on_average_those_of_all_labels(data):
+    """The sum inside the logarithm of the softmax loss, over the labels that a point does not have."""
+    points = torch.tensor([5, 3, 0])
+    step, sums = training(data, negatives=1), []
+
+    def loss(scores, positives, own, opposite, *, stands_for):
+        terms = (scores / 20).exp() * stands_for  # cosines: with the scale, single terms would drown the others
+        sums.append(terms.index_put(positives, torch.zeros(())).sum(1).numpy())
+        return scores.sum()
+
+    step.loss = loss
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        for _ in range(400):
+            step.training_step(points)
+    terms = np.exp(plain_scores(step.network, data[0][points]) / 20)
+    expected = (terms * (data[1][points] == 0)).sum(1)
+    errors = np.std(sums, axis=0) / np.sqrt(len(sums))
+    assert (np.abs(np.mean(sums, axis=0) - expected) < 3.5 * errors).all()
+
+
+@pytest.mark.parametrize("widths", [(6,), (7, 6)])
+@pytest.mark.parametrize("negatives", [0, 3])
+def test_sparse_gradients_are_the_dense_ones_with_each_row_once(data, widths, negatives):
+    gradients = []
+    for sparse_ones in (False, True):
+        step = training(
+            data, widths, sparse=sparse_ones, negatives=negatives, regulariser="glas",
+            co_occurrence=CoOccurrence(sparse.csr_matrix(data[1]), "cpu"),
+        )  # fmt: skip
+        with torch.random.fork_rng():
+            torch.manual_seed(3)
+            step.training_step(torch.tensor([5, 3, 0, 11])).backward()
+        gradients.append({name: p.grad for name, p in step.named_parameters()})
+    dense, found = gradients
+    for name, gradient in found.items():
+        rows = gradient._indices()[0] if gradient.is_sparse else torch.arange(0)
+        assert len(rows) == len(rows.unique())
+        torch.testing.assert_close(gradient.to_dense(), dense[name], rtol=1e-4, atol=1e-6)
+    assert found["network.features"].is_sparse
+    assert found["network.labels"].is_sparse == (negatives > 0)
+
+
+def test_what_a_step_touches_does_not_grow_with_the_labels(data):
+    """The same batch among ever more labels: rows with a gradient, rows updated, and columns of the scores."""
+    X, Y = (sparse.csr_matrix(part) for part in data)
+    points, touched = torch.tensor([5, 3, 0, 11]), []
+    own = np.unique(Y[points.numpy()].indices).size
+    for n_labels in (L, 100 * L, 10_000 * L):
+        many = sparse.csr_matrix((Y.data, Y.indices, Y.indptr), shape=(N, n_labels))
+        net = EmbeddingClassifier(D, n_labels, (6,))
+        step = EmbeddingTraining(
+            net, DeviceCsr(X, "cpu"), DeviceCsr(many, "cpu"), loss=losses.softmax_cross_entropy,
+            weights=LabelWeights(None, np.bincount(Y.indices, minlength=n_labels), N),
+            co_occurrence=CoOccurrence(many, "cpu"), regulariser="glas", strength=1.0, keep=1.0, negatives=5,
+            labels_per_point="mean",
+        )  # fmt: skip
+        optimisers = Optimisers(step, TrainingPlan())
+        before = net.labels.detach().clone()
+        step.training_step(points).backward()
+        rows = net.labels.grad._indices()[0]
+        optimisers.step(1.0)
+        touched.append(len(rows))
+        assert int((net.labels != before).any(1).sum()) <= len(rows) <= own + 5
+    assert max(touched) == own + 5
 
 
 @pytest.mark.parametrize("regulariser", ["glas", "spread-out", "gravity"])
@@ -142,7 +242,7 @@ def test_input_dropout_drops_features_and_keeps_their_sum_on_average(data):
     step = training(data, keep=0.5)
     seen = []
     forward = step.network.forward
-    step.network.forward = lambda rows: seen.append(rows.values) or forward(rows)
+    step.network.forward = lambda rows, **how: seen.append(rows.values) or forward(rows, **how)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         for _ in range(300):

@@ -61,7 +61,7 @@ def test_scores_are_the_scaled_cosines_that_training_saw(data):
 
     with torch.no_grad():
         points = network(DeviceCsr(data.test.X[:5], "cpu").rows(torch.arange(5)))
-        scores = network.scores(points).numpy()
+        scores = network.scores(points, network.label_vectors()).numpy()
     np.testing.assert_allclose(np.take_along_axis(scores, found.labels, 1), found.scores, rtol=1e-4)
 
 

@@ -77,6 +77,21 @@ def test_decomposable_losses_are_the_mean_over_points_of_the_sum_over_labels(nam
     assert torch_loss(name, scores, Y, own, opposite) == pytest.approx(bounded, rel=1e-5)
 
 
+@pytest.mark.parametrize("name", sorted(set(LOSSES) - {"negative-mining"}))
+def test_a_column_that_stands_for_several_labels_counts_as_often_as_a_negative(name):
+    """Columns that are nobody's label, repeated, against the same columns once with their number."""
+    scores, Y = case()
+    Y[4] = False
+    Y[:, 8:] = False
+    own, times = np.linspace(0.2, 3, C), np.array([1] * 8 + [1, 2, 3, 5])
+    expected = torch_loss(name, np.repeat(scores, times, 1), np.repeat(Y, times, 1), np.repeat(own, times))
+    found = torch_loss(name, scores, Y, own, stands_for=torch.from_numpy(times.astype(np.float32)))
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert torch_loss(name, scores, Y, own, stands_for=torch.ones(C)) == pytest.approx(
+        torch_loss(name, scores, Y, own), rel=1e-5
+    )
+
+
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gradients_are_those_of_the_function(name, weighted, monkeypatch):

@@ -101,6 +101,16 @@ def test_codes_work_with_few_labels(clustered, capfd, n_labels):
     assert capfd.readouterr().err == ""
 
 
+def test_a_point_among_many_finds_by_codes_what_it_finds_alone(clustered):
+    labels, points = clustered
+    search = LabelSearch.build(labels, points, kind="codes", n_jobs=1)
+    together = search.top(points, 5, n_jobs=1)
+    for i in range(0, 300, 7):
+        alone = search.top(points[i : i + 1], 5, n_jobs=1)
+        np.testing.assert_array_equal(alone.labels[0], together.labels[i])
+        np.testing.assert_array_equal(alone.scores[0], together.scores[i])
+
+
 def test_the_callers_threads_are_left_alone(clustered):
     import faiss
 
@@ -121,7 +131,7 @@ def test_recall_counts_labels_that_are_as_good():
 def test_a_saved_search_answers_as_before(clustered):
     labels, points = clustered
     search = LabelSearch.build(labels, points, kind="codes", n_jobs=1)
-    again = LabelSearch.from_state(search.state(), labels.shape[0])
+    again = LabelSearch.from_state(search.state(), len(labels))
     np.testing.assert_array_equal(search.top(points, 5).labels, again.top(points, 5).labels)
     assert (again.codes.candidates, again.codes.recall) == (search.codes.candidates, search.codes.recall)
 
@@ -135,14 +145,14 @@ def test_many_labels_per_point_are_searched_exactly(clustered):
 def test_few_labels_are_searched_exactly_and_many_by_codes(clustered, monkeypatch):
     labels, points = clustered
     assert LabelSearch.build(labels, points).codes is None
-    monkeypatch.setattr(mips, "EXACT_UP_TO", 1000)
+    monkeypatch.setattr(mips, "EXACT_UP_TO", 4000 * 32 - 1)
     assert LabelSearch.build(labels, points, n_jobs=1).codes is not None
 
 
 def test_without_faiss_search_is_exact_with_a_warning_and_codes_are_an_error(clustered, monkeypatch, caplog):
     labels, points = clustered
     monkeypatch.setitem(sys.modules, "faiss", None)
-    monkeypatch.setattr(mips, "EXACT_UP_TO", 1000)
+    monkeypatch.setattr(mips, "EXACT_UP_TO", 4000 * 32 - 1)
     monkeypatch.setattr(mips.importlib.util, "find_spec", lambda name: None)
     with caplog.at_level(logging.WARNING, "longtail"):
         assert LabelSearch.build(labels, points).codes is None

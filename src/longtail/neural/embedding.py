@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,7 @@ from torch import nn
 
 from longtail.neural.device_csr import DeviceCsr, Rows
 from longtail.neural.losses import MASKED_SCORE, LabelWeights, Loss, Positives
+from longtail.neural.plan import TrainingPlan
 from longtail.neural.regularisers import CoOccurrence, glas, gravity, spread_out
 
 Tensor = torch.Tensor
@@ -36,6 +38,41 @@ class SharedLengthLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, self.length * F.normalize(self.direction), self.bias)
+
+
+class _SumOfFeatures(torch.autograd.Function):
+    """An embedding bag whose gradient is sparse, with each feature of the batch once.
+
+    torch's own has either a gradient for every feature of the data, or one row per stored entry of the batch.
+    """
+
+    @staticmethod
+    def forward(features: Tensor, columns: Tensor, offsets: Tensor, values: Tensor) -> Tensor:
+        return _sum_of_features(features, columns, offsets, values)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        features, *rows = inputs
+        ctx.shape = features.shape
+        ctx.save_for_backward(*rows)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        """Multiply by the transposed batch, which is an embedding bag too: of points, one bag per feature."""
+        rows = Rows(*(ctx.saved_tensors[i] for i in (0, 2, 1)))
+        columns, order = torch.sort(rows.columns, stable=True)
+        features, points_of_each = torch.unique_consecutive(columns, return_counts=True)
+        starts = (torch.cumsum(points_of_each, 0) - points_of_each).to(torch.int32)
+        points = rows.row_of_each.to(torch.int32)[order]
+        sums = F.embedding_bag(
+            points, gradient.contiguous(), starts, mode="sum", per_sample_weights=rows.values[order]
+        )  # (features of the batch, width)
+        return _gradient_of_rows(features, sums, ctx.shape), None, None, None
+
+
+def _gradient_of_rows(rows: Tensor, values: Tensor, shape: torch.Size) -> Tensor:
+    """Return the sparse gradient of a table in which these rows, distinct and in rising order, have a gradient."""
+    return torch.sparse_coo_tensor(rows.long()[None], values, shape, is_coalesced=True, check_invariants=False)
 
 
 class EmbeddingClassifier(nn.Module):
@@ -72,22 +109,43 @@ class EmbeddingClassifier(nn.Module):
         with torch.no_grad():
             self.features[features] = 0.0
 
-    def forward(self, rows: Rows) -> Tensor:
-        """Return phi(x) per point, (n, d), unit length; a point without features gets the vector of the bias."""
-        x = F.embedding_bag(rows.columns, self.features, rows.offsets, mode="sum", per_sample_weights=rows.values)
-        x = x + self.bias
+    def forward(self, rows: Rows, *, sparse: bool = False) -> Tensor:
+        """Return phi(x) per point, (n, d), unit length; a point without features gets the vector of the bias.
+
+        With `sparse` the gradient of the features is sparse.
+        """
+        bag = _SumOfFeatures.apply if sparse else _sum_of_features
+        x = bag(self.features, rows.columns, rows.offsets, rows.values) + self.bias
         for layer in self.layers:
             x = layer(F.relu(x))
         return F.normalize(x.float(), dim=1)
 
-    def label_vectors(self, labels: Tensor | None = None) -> Tensor:
-        """Return v_l of unit length, (C, d), for these labels or for all."""
-        return F.normalize(self.labels if labels is None else self.labels[labels], dim=1)
+    def label_vectors(self, labels: Tensor | None = None, *, sparse: bool = False) -> Tensor:
+        """Return v_l of unit length, (C, d), for these labels or for all; with `sparse` their gradient is sparse."""
+        return F.normalize(self.labels if labels is None else F.embedding(labels, self.labels, sparse=sparse), dim=1)
 
-    def scores(self, embedded: Tensor, labels: Tensor | None = None) -> Tensor:
-        """Return the scores (n, C) of embedded points (n, d), for these labels or for all."""
-        scores = (self.log_scale.exp() * embedded) @ self.label_vectors(labels).T
+    def scores(self, embedded: Tensor, vectors: Tensor) -> Tensor:
+        """Return the scores (n, C) of embedded points (n, d) for label vectors (C, d)."""
+        scores = (self.log_scale.exp() * embedded) @ vectors.T
         return scores if self.offset is None else scores + self.offset
+
+
+class _Candidates(NamedTuple):
+    """The labels that a batch is scored against.
+
+    Attributes
+    ----------
+    labels : Tensor of shape (C,), or None
+        Labels of the columns of the scores; None for all labels.
+    columns : Tensor of shape (P,)
+        Column of each observed pair.
+    stands_for : Tensor of shape (C,), or None
+        How many labels each column stands for as a negative; None for one each.
+    """
+
+    labels: Tensor | None
+    columns: Tensor
+    stands_for: Tensor | None
 
 
 class EmbeddingTraining(nn.Module):
@@ -116,10 +174,14 @@ class EmbeddingTraining(nn.Module):
     keep : float
         Share of the input features that are kept; the others are dropped out.
     negatives : int
-        Labels drawn at random that each batch is scored against, besides its own. 0 scores all labels.
+        Labels drawn at random that each batch is scored against, besides its own. 0 scores all labels. Those drawn
+        stand for all that are not in the batch, so that sums over negatives are on average those over all labels.
     labels_per_point : {"mean", "sum", "one"}
         "one" draws one observed label per point (the paper), "mean" takes the mean over all of them, which is the
         expectation of "one", and "sum" their sum.
+    sparse : bool, default True
+        Whether features and labels have sparse gradients, so that a step costs as much as the features and labels that
+        it needs. Several processes cannot average these.
     """
 
     def __init__(
@@ -136,12 +198,18 @@ class EmbeddingTraining(nn.Module):
         keep: float,
         negatives: int,
         labels_per_point: str,
+        sparse: bool = True,
     ) -> None:
         super().__init__()
         self.network = network
         self.X, self.Y, self.loss, self.weights, self.co_occurrence = X, Y, loss, weights, co_occurrence
         self.regulariser, self.strength, self.keep = regulariser, strength, keep
-        self.negatives, self.labels_per_point = negatives, labels_per_point
+        self.negatives, self.labels_per_point, self.sparse = negatives, labels_per_point, sparse
+
+    def parameter_groups(self, plan: TrainingPlan) -> list[dict[str, Any]]:
+        tables = [self.network.features, self.network.labels]
+        others = [p for p in self.network.parameters() if all(p is not table for table in tables)]
+        return [{"params": tables, "rows": True}, {"params": others}]
 
     def training_step(self, points: Tensor) -> Tensor:
         """Return the mean loss over these points, plus the penalty."""
@@ -149,43 +217,70 @@ class EmbeddingTraining(nn.Module):
         if self.keep < 1:
             kept = torch.rand_like(x.values) < self.keep
             x = x._replace(values=x.values * kept / self.keep)
-        embedded = self.network(x)
+        embedded = self.network(x, sparse=self.sparse)
         rows, labels = y.row_of_each, y.columns.long()
         chosen = _one_label_per_point(y)
-        loss = self._ranking_loss(embedded, rows, labels, chosen)
+        candidates = self._candidates(labels)
+        vectors = self.network.label_vectors(candidates.labels, sparse=self.sparse)
+        loss = self._ranking_loss(self.network.scores(embedded, vectors), rows, labels, candidates, chosen)
         if self.regulariser is None or not chosen.numel():
             return loss
-        return loss + self.strength * self._penalty(embedded, labels[chosen])
+        return loss + self.strength * self._penalty(embedded, vectors, candidates, chosen)
 
-    def _ranking_loss(self, embedded: Tensor, rows: Tensor, labels: Tensor, chosen: Tensor) -> Tensor:
+    def _candidates(self, labels: Tensor) -> _Candidates:
+        """Return all labels, or those of the batch, in rising order, and after them those drawn besides."""
+        if not self.negatives:
+            return _Candidates(None, labels, None)
+        own, columns = torch.unique(labels, return_inverse=True)
+        drawn, share = self._others(own)
+        stands_for = torch.ones(own.shape[0] + drawn.shape[0], device=labels.device)
+        stands_for[own.shape[0] :] = share
+        return _Candidates(torch.cat([own, drawn]), columns, stands_for)
+
+    def _others(self, own: Tensor) -> tuple[Tensor, float]:
+        """Draw labels that are not among `own`; return them, and how many labels each of them stands for."""
+        n_others = self.Y.shape[1] - own.shape[0]
+        if self.negatives >= n_others:
+            ranks = torch.arange(n_others, device=own.device)
+        else:  # a label drawn twice counts once: whatever their number, all sets of labels are equally likely
+            ranks = torch.unique(torch.randint(n_others, (self.negatives,), device=own.device))
+        # The label with r others below it is r plus the number of own labels below it.
+        below = own - torch.arange(own.shape[0], device=own.device)
+        return ranks + torch.searchsorted(below, ranks, right=True), n_others / max(ranks.shape[0], 1)
+
+    def _ranking_loss(
+        self, scores: Tensor, rows: Tensor, labels: Tensor, candidates: _Candidates, chosen: Tensor
+    ) -> Tensor:
         """Return the loss; (rows, labels) are the observed pairs of the batch, `chosen` those drawn, one per point."""
-        columns, candidates = labels, None
-        if self.negatives:
-            others = torch.randint(self.Y.shape[1], (self.negatives,), device=labels.device)
-            candidates, place = torch.unique(torch.cat([labels, others]), return_inverse=True)
-            columns = place[: labels.shape[0]]
-        scores = self.network.scores(embedded, candidates)
+        columns, stands_for = candidates.columns, candidates.stands_for
         if self.labels_per_point != "one":
             own, opposite = self.weights.of(labels)
             if self.labels_per_point == "mean":
-                share = 1.0 / torch.bincount(rows, minlength=embedded.shape[0])[rows]
+                share = 1.0 / torch.bincount(rows, minlength=scores.shape[0])[rows]
                 own = share if own is None else share * own
-            return self.loss(scores, Positives(rows, columns), own, opposite)
+            return self.loss(scores, Positives(rows, columns), own, opposite, stands_for=stands_for)
         # Observed labels that were not drawn get a very low score, so that they do not count as negatives.
         left_out = torch.ones_like(labels, dtype=torch.bool)
         left_out[chosen] = False
         scores = scores.index_put((rows[left_out], columns[left_out]), scores.new_tensor(MASKED_SCORE))
-        return self.loss(scores, Positives(rows[chosen], columns[chosen]), *self.weights.of(labels[chosen]))
+        observed = Positives(rows[chosen], columns[chosen])
+        return self.loss(scores, observed, *self.weights.of(labels[chosen]), stands_for=stands_for)
 
-    def _penalty(self, embedded: Tensor, drawn: Tensor) -> Tensor:
-        labels, times = torch.unique(drawn, return_counts=True)
-        vectors = self.network.label_vectors(labels)
+    def _penalty(self, embedded: Tensor, vectors: Tensor, candidates: _Candidates, chosen: Tensor) -> Tensor:
+        """Return the penalty of the labels drawn, one per point, as in Algorithm 2: its cost is that of the batch."""
+        columns, times = torch.unique(candidates.columns[chosen], return_counts=True)
+        vectors = vectors[columns]
         if self.regulariser == "glas":
             assert self.co_occurrence is not None
+            labels = columns if candidates.labels is None else candidates.labels[columns]
             return glas(vectors, times, self.co_occurrence.among(labels))
         if self.regulariser == "spread-out":
             return spread_out(vectors, times)
         return gravity(vectors, times, embedded)
+
+
+def _sum_of_features(features: Tensor, columns: Tensor, offsets: Tensor, values: Tensor) -> Tensor:
+    return F.embedding_bag(columns, features, offsets, mode="sum", per_sample_weights=values)
 
 
 def _one_label_per_point(y: Rows) -> Tensor:

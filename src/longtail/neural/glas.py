@@ -67,8 +67,9 @@ class GLaS(NetworkEstimator):
         Margin of "margin" and "negative-mining", in units of the scores (cosines times a trained scale that starts at
         20).
     negatives : int, "all" or "auto", default "auto"
-        Labels drawn at random that each batch is scored against, besides its own. "auto" is "all" up to 30,000 labels
-        and 10,000 above.
+        Labels drawn at random that each batch is scored against, besides its own; they stand for all others, so that
+        sums over labels are on average what they are with "all". Fewer are faster and less accurate. "auto" is "all"
+        up to 30,000 labels and 10,000 above.
     labels_per_point : {"auto", "mean", "sum", "one"}, default "auto"
         How the labels of a point count in a step: their mean, their sum, or one of them drawn at random. "auto" is
         "mean" for losses that compare single labels with the others ("softmax", "margin", "negative-mining"), "sum"
@@ -80,7 +81,8 @@ class GLaS(NetworkEstimator):
     keep : float, default 1.0
         Share of the input features that input dropout keeps.
     search : {"auto", "exact", "codes"}, default "auto"
-        Label search: exact or approximate (FAISS); "auto" is exact up to 50,000 labels.
+        Label search: exact or approximate (FAISS); "auto" is exact up to 2,048 labels of width 1024, or as many values
+        with another width.
     epochs : int, default 5
         Passes over the training points; fewer if training stops early.
     batch_size : int, default 1024
@@ -94,7 +96,7 @@ class GLaS(NetworkEstimator):
     weight_decay : float, default 0.0
         Weight decay of AdamW.
     epsilon : float, default 1e-4
-        Epsilon of AdamW. When it is about the size of a gradient or larger, weights of rare features move less than
+        Epsilon of Adam. When it is about the size of a gradient or larger, weights of rare features move less than
         others.
     warmup : float, default 0.0
         Share of all steps in which the learning rate rises from 0.
@@ -221,6 +223,7 @@ class GLaS(NetworkEstimator):
             co_occurrence=CoOccurrence(Y, device) if self.regulariser == "glas" else None,
             regulariser=None if self.regulariser == "none" else self.regulariser, strength=self.strength,
             keep=self.keep, negatives=0 if negatives == "all" else int(negatives), labels_per_point=labels_per_point,
+            sparse=placement.processes == 1,
         )  # fmt: skip
 
     def _validation(self, X: sparse.csr_matrix, Y: sparse.csr_matrix) -> Callable[[nn.Module], dict[str, float]]:

@@ -2,7 +2,9 @@
 
 Each loss takes `scores` (n points, C labels: all labels, a sample, or candidates per point) and the observed pairs as
 `Positives`; all other pairs are negatives. It returns the mean over the n points, always in float32. `own` and
-`opposite` are the factors of a weighting, one per observed pair (`LabelWeights.of`).
+`opposite` are the factors of a weighting, one per observed pair (`LabelWeights.of`). `stands_for` (C,) says how many
+labels each column stands for as a negative, where the columns are a sample: sums over negatives are then estimates,
+without bias, of the sums over all labels. None is one each.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from longtail.objectives import normalised_coefficients, resolve_weighting
 logger = logging.getLogger(__name__)
 
 Tensor = torch.Tensor
-Loss = Callable[..., Tensor]  # (scores, positives, own, opposite) to the mean loss
+Loss = Callable[..., Tensor]  # (scores, positives, own, opposite, stands_for=...) to the mean loss
 Part = Callable[[Tensor], Tensor]
 
 MASKED_SCORE = -1e4  # of a pair that is neither positive nor negative: no effect on the losses, and finite in bf16
@@ -91,24 +93,27 @@ def warn_if_unbounded(weighting: Any) -> None:
 
 
 def binary_cross_entropy(
-    scores: Tensor, positives: Positives, own: Tensor | None = None, opposite: Tensor | None = None
-) -> Tensor:
+    scores: Tensor, positives: Positives, own: Tensor | None = None, opposite: Tensor | None = None, *,
+    stands_for: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Return the logistic loss, summed over labels (`objectives.losses.LOGISTIC`)."""
-    return _decomposable(lambda s: F.softplus(-s), F.softplus, scores, positives, own, opposite)
+    return _decomposable(lambda s: F.softplus(-s), F.softplus, scores, positives, own, opposite, stands_for)
 
 
 def squared_hinge(
-    scores: Tensor, positives: Positives, own: Tensor | None = None, opposite: Tensor | None = None
-) -> Tensor:
+    scores: Tensor, positives: Positives, own: Tensor | None = None, opposite: Tensor | None = None, *,
+    stands_for: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Return [1 - s]+^2 of observed labels plus [1 + s]+^2 of the others (`objectives.losses.SQUARED_HINGE`)."""
     return _decomposable(
-        lambda s: F.relu(1 - s).square(), lambda s: F.relu(1 + s).square(), scores, positives, own, opposite
+        lambda s: F.relu(1 - s).square(), lambda s: F.relu(1 + s).square(), scores, positives, own, opposite, stands_for
     )
 
 
 def _decomposable(
-    plus: Part, minus: Part, scores: Tensor, positives: Positives, own: Tensor | None, opposite: Tensor | None
-) -> Tensor:
+    plus: Part, minus: Part, scores: Tensor, positives: Positives, own: Tensor | None, opposite: Tensor | None,
+    stands_for: Tensor | None,
+) -> Tensor:  # fmt: skip
     """Sum l- over all pairs, with `own l+ + opposite l-` in its place for observed pairs."""
     scores = scores.float()
     observed = scores[positives]
@@ -116,26 +121,34 @@ def _decomposable(
     term = plus(observed) if own is None else own * plus(observed)
     if opposite is not None:  # the unbiased loss, bounded: see objectives.losses.weighted_loss
         term = F.relu(term + opposite * negative)
-    return (minus(scores).sum() + (term - negative).sum()) / scores.shape[0]
+    if stands_for is None:
+        return (minus(scores).sum() + (term - negative).sum()) / scores.shape[0]
+    total = minus(scores).sum(0) @ stands_for
+    return (total + (term - negative * stands_for[positives.columns]).sum()) / scores.shape[0]
 
 
 # --- losses that rank the labels of a point --------------------------------------------------------------------------
 
 
 def margin(
-    scores: Tensor, positives: Positives, own: Tensor | None = None, opposite: Tensor | None = None, *, c: float = 1.0
-) -> Tensor:
+    scores: Tensor, positives: Positives, own: Tensor | None = None, opposite: Tensor | None = None, *,
+    c: float = 1.0, stands_for: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Rank observed labels above all others by a margin c (`objectives.margin_loss`; Guo et al. 2019, eq. 1)."""
     scores = scores.float()
     violations = F.relu(_without(scores, positives)[positives.rows] - scores[positives][:, None] + c)  # (P, C)
-    return _weighted_mean(violations.sum(1), scores.shape[0], own, opposite)
+    total = violations.sum(1) if stands_for is None else violations @ stands_for
+    return _weighted_mean(total, scores.shape[0], own, opposite)
 
 
 def negative_mining(
     scores: Tensor, positives: Positives, own: Tensor | None = None, opposite: Tensor | None = None, *,
-    hardest: int = 10, c: float = 1.0,
+    hardest: int = 10, c: float = 1.0, stands_for: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return the margin loss against the hardest negatives (`objectives.negative_mining_loss`; Reddi et al. 2019)."""
+    """Return the margin loss against the hardest negatives (`objectives.negative_mining_loss`; Reddi et al. 2019).
+
+    Of a sample it takes the hardest ones, as the paper does; `stands_for` has no effect.
+    """
     scores = scores.float()
     hard = _without(scores, positives).topk(min(hardest, scores.shape[1]), dim=1).values  # (n, k)
     violations = F.relu(hard[positives.rows] - scores[positives][:, None] + c)
@@ -143,28 +156,38 @@ def negative_mining(
 
 
 def softmax_cross_entropy(
-    scores: Tensor, positives: Positives, own: Tensor | None = None, opposite: Tensor | None = None
-) -> Tensor:
+    scores: Tensor, positives: Positives, own: Tensor | None = None, opposite: Tensor | None = None, *,
+    stands_for: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Compare each observed label with all labels that are not observed (`objectives.softmax_cross_entropy`)."""
     scores = scores.float()
     observed = scores[positives]
-    others = _without(scores, positives).logsumexp(1)
+    others = _without(_repeated(scores, stands_for), positives).logsumexp(1)
     # log(exp s + exp others) - s, written with the difference only, so that large scores lose no digits.
     return _weighted_mean(F.softplus(others[positives.rows] - observed), scores.shape[0], own, opposite)
 
 
-def grank(scores: Tensor, positives: Positives, own: Tensor | None = None, opposite: Tensor | None = None) -> Tensor:
+def grank(
+    scores: Tensor, positives: Positives, own: Tensor | None = None, opposite: Tensor | None = None, *,
+    stands_for: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Rank the group of observed labels above the group of others (`objectives.grank_loss`; X-GRank, eq. 4)."""
     _refuse_opposite(opposite)
     scores = scores.float()
     signed = -scores[positives] if own is None else own.log() - scores[positives]
     observed = torch.full_like(scores, -torch.inf).index_put(positives, signed)
-    return F.softplus(_without(scores, positives).logsumexp(1) + observed.logsumexp(1)).sum() / scores.shape[0]
+    others = _without(_repeated(scores, stands_for), positives).logsumexp(1)
+    return F.softplus(others + observed.logsumexp(1)).sum() / scores.shape[0]
 
 
 def _without(scores: Tensor, positives: Positives) -> Tensor:
     """Return the scores with those of observed labels at -inf, so that they do not count as negatives."""
     return scores.index_put(positives, scores.new_tensor(-torch.inf))
+
+
+def _repeated(scores: Tensor, stands_for: Tensor | None) -> Tensor:
+    """Return scores whose exponentials are those of each column times the labels that it stands for."""
+    return scores if stands_for is None else scores + stands_for.log()
 
 
 def _weighted_mean(terms: Tensor, n_points: int, own: Tensor | None, opposite: Tensor | None) -> Tensor:

@@ -1,6 +1,6 @@
 """Maximum inner product search: the labels whose vectors have the largest inner product with a point's vector.
 
-With tens of thousands of labels, exact products are the slow part of a prediction. Each label then also has a code
+With thousands of labels, exact products are the slow part of a prediction. Each label then also has a code
 (product quantisation, 4 bits for each of up to 128 pieces of its vector). A query is compared with all codes by table
 look-ups in registers (FAISS's fast scan; Guo et al. 2016, the paper's reference [11]), and only the best candidates by
 code are compared exactly. The number of candidates is chosen by measuring recall against exact search on real queries.
@@ -32,7 +32,9 @@ logger = logging.getLogger(__name__)
 Floats = NDArray[np.float32]
 
 KINDS = ("auto", "exact", "codes")
-EXACT_UP_TO = 50_000  # labels; up to here one matrix product is fast enough
+# Values of all label vectors together (2,048 labels of width 1024). About here a prediction of one point by exact
+# search begins to take much longer than by codes (`python -m benchmarks.neural.glas_labels`).
+EXACT_UP_TO = 1 << 21
 _RECALL_AT = 5
 _PIECES = 128  # per vector, at most: 64 bytes per label
 _FIRST_CANDIDATES = 50
@@ -101,7 +103,7 @@ class LabelSearch:
         queries : array of shape (n, d)
             Vectors of points, a few hundred or more, on which recall is measured.
         kind : {"auto", "exact", "codes"}, default "auto"
-            "auto" is exact up to 50,000 labels, or if FAISS is not installed.
+            "auto" is exact up to 2,048 labels of width 1024 (as many values in all), or if FAISS is not installed.
         recall : float, default 0.995
             Share of the true 5 best labels that the candidates must contain.
         n_jobs : int, default -1
@@ -113,7 +115,7 @@ class LabelSearch:
         -------
         LabelSearch
         """
-        if kind == "exact" or (kind == "auto" and len(vectors) <= EXACT_UP_TO):
+        if kind == "exact" or (kind == "auto" and vectors.size <= EXACT_UP_TO):
             return cls(vectors, among=among)
         if len(vectors) < _CENTROIDS:  # too few to train centroids, and nothing to gain
             return cls(vectors, among=among)

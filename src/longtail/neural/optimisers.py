@@ -1,4 +1,4 @@
-"""AdamW for dense and SparseAdam for sparse gradients, behind one interface."""
+"""AdamW for dense gradients, SparseAdam and RowAdam for sparse ones, behind one interface."""
 
 from __future__ import annotations
 
@@ -8,31 +8,38 @@ import torch
 from torch import nn
 
 from longtail.neural.plan import TrainingPlan
+from longtail.neural.row_adam import RowAdam
 
 
 class Optimisers:
     """The optimisers of one network.
 
     Groups come from `module.parameter_groups(plan)` if it exists: dicts with "params" and optionally "lr",
-    "weight_decay" and "sparse": True (for embeddings with sparse=True). Otherwise all parameters form one group.
+    "weight_decay" and either "sparse": True (SparseAdam, for embeddings with sparse=True) or "rows": True (RowAdam, for
+    large tables with gradients of either kind). Otherwise all parameters form one group.
     """
 
     def __init__(self, module: nn.Module, plan: TrainingPlan) -> None:
         make = getattr(module, "parameter_groups", None)
         groups = make(plan) if make else [{"params": [p for p in module.parameters() if p.requires_grad]}]
-        dense, sparse = [], []
+        dense, sparse, rows = [], [], []
         for group in groups:
             settings = {"params": list(group["params"]), "lr": group.get("lr", plan.learning_rate)}
+            decay = {"weight_decay": group.get("weight_decay", plan.weight_decay)}
             if group.get("sparse"):
                 sparse.append(settings)
+            elif group.get("rows"):
+                rows.append(settings | decay)
             else:
-                dense.append(settings | {"weight_decay": group.get("weight_decay", plan.weight_decay)})
+                dense.append(settings | decay)
         self.parts: list[torch.optim.Optimizer] = []
         if dense:
             # Fused: one pass over the weights instead of a dozen, on 2 CPU cores half of a small network's step.
             self.parts.append(torch.optim.AdamW(dense, lr=plan.learning_rate, eps=plan.epsilon, fused=True))
         if sparse:
             self.parts.append(torch.optim.SparseAdam(sparse, lr=plan.learning_rate))
+        if rows:
+            self.parts.append(RowAdam(rows, lr=plan.learning_rate, eps=plan.epsilon))
         self._rates = [[group["lr"] for group in part.param_groups] for part in self.parts]
 
     def step(self, factor: float) -> None:
