@@ -9,6 +9,7 @@ from scipy import sparse
 
 from linear.twins import NAMES, plain_pass, plain_values
 from longtail.linear import kernels
+from longtail.linear.order import _CHUNK, shuffled
 from longtail.linear.simd import BLOCK, block_adds, block_dots, prefetch
 from longtail.linear.solver import _permuted_with_bias, _row_norms
 
@@ -78,29 +79,29 @@ def new_state(seed=1):
 @pytest.mark.parametrize("n", [0, 1, 2, 31, 32, 33, 1000])
 def test_shuffled_is_a_permutation_in_chunks(n):
     points = (np.arange(n) * 3).astype(np.uint32)
-    order = kernels.shuffled(points, new_state())
+    order = shuffled(points, new_state())
     np.testing.assert_array_equal(np.sort(order), points)
     np.testing.assert_array_equal(points, np.arange(n) * 3)  # the input stays as it was
     position = np.empty(n, np.int64)
     position[order // 3] = np.arange(n)
-    for first in range(0, n, kernels._CHUNK):  # neighbours stay neighbours
-        together = position[first : first + kernels._CHUNK]
+    for first in range(0, n, _CHUNK):  # neighbours stay neighbours
+        together = position[first : first + _CHUNK]
         assert together.max() - together.min() == together.size - 1
 
 
 def test_shuffled_gives_a_fresh_order_each_time_and_the_same_for_a_seed():
     points = np.arange(1000, dtype=np.uint32)
     state = new_state()
-    first, second = kernels.shuffled(points, state), kernels.shuffled(points, state)
+    first, second = shuffled(points, state), shuffled(points, state)
     assert (first != second).mean() > 0.9
-    np.testing.assert_array_equal(first, kernels.shuffled(points, new_state()))
-    assert (first != kernels.shuffled(points, new_state(2))).mean() > 0.9
+    np.testing.assert_array_equal(first, shuffled(points, new_state()))
+    assert (first != shuffled(points, new_state(2))).mean() > 0.9
 
 
 def test_shuffled_puts_every_point_everywhere():
     """Over many shuffles each of four points comes first about equally often."""
     state, points = new_state(99), np.arange(4, dtype=np.uint32)
-    first = np.bincount([kernels.shuffled(points, state)[0] for _ in range(4000)], minlength=4)
+    first = np.bincount([shuffled(points, state)[0] for _ in range(4000)], minlength=4)
     assert first.min() > 850  # 1000 expected, standard deviation 27
     assert first.max() < 1150
 
@@ -268,7 +269,7 @@ def test_a_sweep_visits_everyone_once_and_comes_back_to_few_positives(n_positive
     np.testing.assert_allclose(sums[0], 60 * 1e-6, rtol=1e-3)
     np.testing.assert_allclose(block.duals, 1e-6, rtol=1e-5)
     expected = new_state()
-    kernels.shuffled(everyone, expected)
+    shuffled(everyone, expected)
     for _ in range(returns):
-        kernels.shuffled(positives, expected)
+        shuffled(positives, expected)
     np.testing.assert_array_equal(state, expected)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from longtail.core.compiled import njit
+from longtail.linear.order import shuffled
 from longtail.linear.simd import BLOCK, block_adds, block_dots, prefetch
 
 SQUARED_HINGE, HINGE, LOGISTIC = 0, 1, 2
@@ -36,43 +37,7 @@ _INNER_SHARE = 4 / 3  # ... or until their own gap is this multiple of the toler
 _EARLY_GAP = 0.15  # or this gap, while another full pass is still to come, which changes what is unsettled anyway
 _RETURNS = 16  # how often a pass returns to the positives of the block, at most ...
 _RETURN_SHARE = 4  # ... so that a return visits at most a quarter as many points as lie between two returns
-_CHUNK = 32  # consecutive points that stay together when a pass is shuffled, so that memory is read in order
-
-
-@njit(cache=True, nogil=True)
-def shuffled(points, state):
-    """Return the points in a new random order: shuffle chunks of neighbours, and the points inside each chunk.
-
-    A new order per pass makes coordinate descent converge fast: a fixed order needs many times as many passes
-    (docs/dismec.md). Thanks to the chunks X and the dual variables are read nearly in order, which large data needs.
-    """
-    n = points.shape[0]
-    n_chunks = (n + _CHUNK - 1) // _CHUNK
-    chunks = np.arange(n_chunks)
-    shuffle(chunks, n_chunks, state)
-    order = np.empty_like(points)
-    filled = 0
-    for chunk in chunks:
-        first = chunk * _CHUNK
-        size = min(_CHUNK, n - first)
-        for j in range(size):  # a slice that is assigned takes Numba seconds to compile
-            order[filled + j] = points[first + j]
-        shuffle(order[filled : filled + size], size, state)
-        filled += size
-    return order
-
-
-@njit(cache=True, nogil=True)
-def shuffle(items, n, state):
-    """Shuffle the first n items in place; `state` is an array of one uint64 above 0, which is advanced."""
-    random = state[0]
-    for j in range(n - 1, 0, -1):
-        random ^= random << np.uint64(13)  # xorshift64
-        random ^= random >> np.uint64(7)
-        random ^= random << np.uint64(17)
-        other = np.int64(random % np.uint64(j + 1))
-        items[j], items[other] = items[other], items[j]
-    state[0] = random
+_AHEAD = 4  # points between fetching dual variables and using them, where points are visited in order
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
@@ -95,6 +60,7 @@ def one_pass(order, loss, X, norms, weights, labels, costs, duals, W, live, sums
         i = order[o]
         if o + 1 < order.shape[0]:
             _fetch(order[o + 1], indptr, indices, data)
+            _fetch_duals(order[o + 1], duals, active)
         block_dots(W, indices, data, indptr[i], indptr[i + 1], z)
         if loss != LOGISTIC and active[i] == 0 and label_ptr[i] == label_ptr[i + 1] and _largest(z) <= -_ONE:
             continue  # a negative of every label and on the right side of every margin: nothing to do
@@ -125,6 +91,13 @@ def _fetch(i, indptr, indices, data):
     for p in range(indptr[i], indptr[i + 1], 16):
         prefetch(indices, p)
         prefetch(data, p)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _fetch_duals(i, duals, active):
+    if active[i]:  # those of other points are rarely read
+        for b in range(0, BLOCK, 16):
+            prefetch(duals, np.int64(i) * BLOCK + b)
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, inline="always")
@@ -240,6 +213,7 @@ def evaluate(loss, X, weights, labels, costs, duals, W, live, sums, active):
     part = np.zeros((2, BLOCK), np.float32)
     sums[:] = 0
     for i in range(active.shape[0]):
+        _fetch_duals(min(i + _AHEAD, active.shape[0] - 1), duals, active)
         block_dots(W, indices, data, indptr[i], indptr[i + 1], z)
         if loss != LOGISTIC and active[i] == 0 and label_ptr[i] == label_ptr[i + 1] and _largest(z) <= -_ONE:
             continue
@@ -336,7 +310,7 @@ def squared_norms(W):
 
 
 @njit(cache=True, nogil=True)
-def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, tolerance, max_passes, seed, gaps):
+def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, tolerance, max_passes, seed, gaps, warm):
     """Train the live lanes of a block until the relative duality gap of each is at most `tolerance`.
 
     A round makes passes over the unsettled points only (settled points have no dual variable above zero and are on the
@@ -344,19 +318,19 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
     settled. A label whose gap is small enough leaves: its lane no longer changes and keeps no points active. The first
     two rounds begin with a pass over all points, without evaluation in between: too much changes for it to pay. With
     the logistic loss no point is ever settled, so every round passes over all points. `duals` and `W` must belong
-    together (both zero, or a warm start, which is evaluated first). `gaps` gets each label's gap when it left, or its
-    last one. Returns the number of passes over all points (evaluations included) and over unsettled points.
+    together: both zero, or a warm start (`warm`), which is evaluated first. `gaps` gets each label's gap when it left,
+    or its last one. Returns the number of passes over all points (evaluations included) and over unsettled points.
     """
     n = norms.shape[0]
     everyone = np.arange(n).astype(np.uint32)
     positives = np.flatnonzero(labels[0][1:] - labels[0][:-1]).astype(np.uint32)
-    active = np.ones(n, np.uint8)
+    active = np.ones(n, np.uint8) if warm else np.zeros(n, np.uint8)
     sums = np.zeros((2, BLOCK), np.float64)
     restricted = np.zeros(BLOCK, np.float64)
     state = np.array([np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)], np.uint64)
     n_full = n_inner = 0
-    moves = not np.any(duals > 0)
-    full_rounds = 0 if not moves else 1 if loss == LOGISTIC else _FULL_ROUNDS
+    moves = not warm
+    full_rounds = 0 if warm else 1 if loss == LOGISTIC else _FULL_ROUNDS
     while True:
         if moves:
             if full_rounds > 0 or loss == LOGISTIC:

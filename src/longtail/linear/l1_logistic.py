@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from longtail.core.compiled import njit
-from longtail.linear.kernels import shuffle
+from longtail.linear.order import shuffle
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
 _CURVATURE = np.float32(1e-6)  # added to the Hessian's diagonal, so that a column without curvature takes a finite step
@@ -60,7 +60,7 @@ def l1_logistic(columns, y, costs, tolerance, max_newton, max_passes, state):
     max_passes : int
         Passes of coordinate descent per Newton step at most.
     state : (1,) array of uint64
-        State of the random order (see `kernels.shuffle`); advanced.
+        State of the random order (see `order.shuffle`); advanced.
 
     Returns
     -------

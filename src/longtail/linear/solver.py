@@ -163,7 +163,7 @@ class Problem:
         gaps = np.zeros(BLOCK, np.float64)
         passes = kernels.solve_block(
             LOSSES[options.loss], self.X, self.norms, self.point_weights, members, costs, a, W, live,
-            float(options.tol), options.max_passes, seed, gaps,
+            float(options.tol), options.max_passes, seed, gaps, duals is not None and duals.nnz > 0,
         )  # fmt: skip
         return Solved(W, a, gaps, np.asarray(passes, np.int64))
 

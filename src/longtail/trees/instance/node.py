@@ -11,8 +11,8 @@ import numpy as np
 
 from longtail.core.compiled import njit
 from longtail.core.topk import offer
-from longtail.linear.kernels import shuffle
 from longtail.linear.l1_logistic import l1_logistic, may_have_weight
+from longtail.linear.order import shuffle
 from longtail.trees.instance.ndcg import alternate
 
 # Loose on purpose: points follow whatever hyperplane is found, so an exact minimum gains nothing. These are the limits
