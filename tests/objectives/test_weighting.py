@@ -54,6 +54,18 @@ def test_pwcb_extremes_of_beta() -> None:
     np.testing.assert_allclose(PWcb(MODEL, beta=1 - 1e-9).coefficients(COUNTS, N)[0], inverse_frequency, rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", [PW, PWcb])
+def test_the_dial_moves_every_label_by_equal_steps_of_its_logarithm(kind) -> None:
+    full, _ = kind(MODEL).coefficients(COUNTS, N)
+    at = {s: kind(MODEL, strength=s).coefficients(COUNTS, N)[0] for s in (0, 0.25, 0.5, 1)}
+    assert (at[0] == 1).all()
+    np.testing.assert_array_equal(at[1], full)
+    np.testing.assert_allclose(np.log(at[0.25]), 0.25 * np.log(full), rtol=1e-12)
+    np.testing.assert_allclose(at[0.25] ** 2, at[0.5], rtol=1e-12)
+    deep, _ = normalised_coefficients(kind(MODEL, strength=0), COUNTS, N)
+    np.testing.assert_allclose(deep, 1)
+
+
 def test_unbiased_is_equation_4() -> None:
     own, opposite = Unbiased(MODEL).coefficients(COUNTS, N)
     np.testing.assert_allclose(own, 1 / P, rtol=1e-12)
@@ -92,6 +104,8 @@ def test_resolve() -> None:
     assert resolve_weighting("pw") == PW()
     assert resolve_weighting("pw-cb") == PWcb()
     assert resolve_weighting("unbiased") == Unbiased()
+    assert resolve_weighting("pw:0.25") == PW(strength=0.25)
+    assert resolve_weighting("pw-cb:0.5") == PWcb(strength=0.5)
     mine = PWcb(MODEL, beta=0.5)
     assert resolve_weighting(mine) is mine
     own, opposite = resolve_weighting(None).coefficients(COUNTS, N)
@@ -106,13 +120,30 @@ def test_resolve_refuses(wrong: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"beta": 1.0}, {"beta": -0.1}, {"beta": "0.9"}, {"order": "both"}, {"propensity": 0.5}]
+    ("text", "said"),
+    [
+        ("pw-cb:much", "write name:strength, e.g. pw-cb:0.5"),
+        ("pw-cb:", "write name:strength"),
+        ("pw:1.5", "strength is 1.5, but must be a number from 0"),
+        ("pw:nan", "strength is nan"),
+        ("unbiased:0.5", "unbiased takes none"),
+        ("pwc:0.5", 'unknown weighting "pwc"'),
+    ],
+)
+def test_a_strength_that_cannot_be_read(text: str, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        resolve_weighting(text)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"beta": 1.0}, {"beta": -0.1}, {"beta": "0.9"}, {"order": "both"}, {"propensity": 0.5}, {"strength": "1"}],
 )
 def test_parameters_out_of_range(options: dict[str, object]) -> None:
     with pytest.raises(ParameterError, match=f"{next(iter(options))}"):
         PWcb(**options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("weighting", [PW(MODEL), PWcb(MODEL, beta=0.5, order="rebalance-then-correct"), Unbiased()])
+@pytest.mark.parametrize("weighting", [PW(MODEL), PWcb(MODEL, beta=0.5, strength=0.3), Unbiased()])
 def test_travels_as_json(weighting: object) -> None:
     assert codec.decode(codec.encode(weighting)) == weighting

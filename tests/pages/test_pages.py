@@ -97,6 +97,8 @@ ADDED_LATER = {
         "label_features": "words", "prior": True,
     },
 }  # fmt: skip
+# The same for objects inside parameters.
+PARTS_ADDED_LATER = {"pw": {"strength": 1.0}, "pwcb": {"strength": 1.0}}
 # Measured by benchmarks that recorded only what differs from the defaults, or nothing.
 HARDLY_RECORDED = {"eurlex57k/dismec-pw-cb-bigrams", "yso-finna-en/bonsai", "yso-finna-en/parabel"}
 
@@ -137,7 +139,7 @@ def test_differences_between_a_recipe_and_its_record_are_found():
 def plain(value):
     """Tuples as lists, and models inside without what was added later, at any depth."""
     if isinstance(value, dict) and "$class" in value:
-        added = ADDED_LATER.get(value["$class"], {})
+        added = (ADDED_LATER | PARTS_ADDED_LATER).get(value["$class"], {})
         return {k: plain(v) for k, v in value["params"].items() if k not in added or v != added[k]}
     if isinstance(value, dict):
         return plain(value["$tuple"]) if list(value) == ["$tuple"] else {key: plain(v) for key, v in value.items()}

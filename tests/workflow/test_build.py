@@ -53,6 +53,8 @@ def test_a_weighting_and_its_parts_can_be_set():
     settings = {"weighting.beta": 0.99, "weighting.propensity": "wikipedia"}
     model = build_estimator("dismec", weighting="pw-cb", settings=settings)
     assert model.weighting == PWcb(propensity=PropensityModel(0.5, 0.4), beta=0.99)
+    model = build_estimator("dismec", weighting="pw-cb:0.5", settings={"weighting.beta": 0.99})
+    assert model.weighting == PWcb(beta=0.99, strength=0.5)
     model = build_estimator("dismec", weighting="pw", text=True, settings={"weighting.propensity.A": 0.7})
     assert model.model.weighting == PW(propensity=PropensityModel(0.7, 1.5))
 
@@ -120,6 +122,7 @@ def test_a_wrapper_of_features_goes_behind_the_features_of_texts():
         ({"settings": {"C.x": 1}}, "has no parameters"),
         ({"settings": {"weighting.beta": 0.5}, "weighting": "pw"}, 'unknown parameter "weighting.beta"'),
         ({"weighting": "pwcb"}, 'did you mean "pw-cb"'),
+        ({"weighting": "pw:2"}, "strength is 2.0, but must be a number from 0"),
         ({"settings": {"weighting.propensity": "wikipedia"}}, "no weighting is chosen"),
         ({"settings": {"weighting.propensity": [1, 2, 3]}, "weighting": "pw"}, "cannot be read"),
     ],

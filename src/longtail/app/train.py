@@ -29,7 +29,8 @@ def train(
         typer.Option(metavar="NAME", help="Model inside a wrapper, e.g. bonsai, or dismec,bonsai for ensemble."),
     ] = None,
     weighting: Annotated[
-        str | None, typer.Option(metavar="W", help="Weighting of the loss: pw, pw-cb or unbiased; default: none.")
+        str | None,
+        typer.Option(metavar="W", help="Weighting of the loss: pw, pw-cb, unbiased, or e.g. pw-cb:0.5 for half of it."),
     ] = None,
     settings: Annotated[
         list[str] | None,

@@ -56,7 +56,8 @@ class DiSMEC(Estimator):
     Parameters
     ----------
     weighting : None, str or object, default None
-        Weight W_l of a label's positives: None (all 1), "pw", "pw-cb" or an object of `longtail.objectives`.
+        Weight W_l of a label's positives: None (all 1), "pw", "pw-cb", "pw-cb:0.5" (a strength from 0 to 1) or an
+        object of `longtail.objectives`.
     C : float, default 1.0
         Cost of the loss, in LIBLINEAR's scaling.
     loss : {"squared-hinge", "hinge", "logistic"}, default "squared-hinge"

@@ -78,6 +78,9 @@ class PW:
     normalise : {"labels", "pairs"}, default "labels"
         Whether labels or observed (point, label) pairs have mean weight 1 in deep models; see
         `normalised_coefficients`.
+    strength : float, default 1.0
+        A dial from 0, no weighting, to 1, the paper's: the weight is `W_l^strength`, which moves every label by equal
+        steps on a log scale. "pw:0.5" is short for `PW(strength=0.5)`.
 
     Notes
     -----
@@ -87,16 +90,18 @@ class PW:
 
     propensity: PropensityModel = field(default_factory=PropensityModel)
     normalise: str = MEANS[0]
+    strength: float = 1.0
     bounded: ClassVar[bool] = True
     why_unbounded: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         _check_propensity(self.propensity)
         _check_normalise(self.normalise)
+        _check_strength(self.strength)
 
     def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
         """Return the factors (own, opposite) per label; see `Weighting.coefficients`."""
-        own = 2.0 * self.propensity.inverse(counts, n_points) - 1.0
+        own = _turned_down(2.0 * self.propensity.inverse(counts, n_points) - 1.0, self.strength)
         return own, np.zeros(own.size)
 
 
@@ -115,6 +120,8 @@ class PWcb:
         true number of points n/p first, own = C(n/p)/p + 1/p - 1 (eq. 20).
     normalise : {"labels", "pairs"}, default "labels"
         As in `PW`.
+    strength : float, default 1.0
+        As in `PW`: a dial from 0, no weighting, to 1, the paper's. "pw-cb:0.5" is short for `PWcb(strength=0.5)`.
 
     Notes
     -----
@@ -126,6 +133,7 @@ class PWcb:
     beta: float = 0.9
     order: str = ORDERS[0]
     normalise: str = MEANS[0]
+    strength: float = 1.0
     bounded: ClassVar[bool] = True
     why_unbounded: ClassVar[str] = ""
 
@@ -137,6 +145,7 @@ class PWcb:
         if self.order not in ORDERS:
             raise ParameterError(unknown("order", str(self.order), ORDERS))
         _check_normalise(self.normalise)
+        _check_strength(self.strength)
 
     def coefficients(self, counts: ArrayLike, n_points: int) -> tuple[Floats, Floats]:
         """Return the factors (own, opposite) per label; see `Weighting.coefficients`."""
@@ -146,7 +155,7 @@ class PWcb:
             own = self.balance(n) * (2.0 * inverse - 1.0)
         else:
             own = self.balance(n * inverse) * inverse + inverse - 1.0
-        return own, np.zeros(own.size)
+        return _turned_down(own, self.strength), np.zeros(own.size)
 
     def balance(self, n: Floats) -> Floats:
         """Return C(n), based on the effective number of samples."""
@@ -251,7 +260,8 @@ def resolve_weighting(weighting: Any) -> Weighting:
     Parameters
     ----------
     weighting : None, {"pw", "pw-cb", "unbiased"} or Weighting
-        None is the plain loss; a name stands for the weighting with default parameters.
+        None is the plain loss; a name stands for the weighting with default parameters, and a number behind it for its
+        strength: "pw-cb:0.5".
 
     Returns
     -------
@@ -265,15 +275,41 @@ def resolve_weighting(weighting: Any) -> Weighting:
     if weighting is None:
         return Unweighted()
     if isinstance(weighting, str):
-        if weighting not in _NAMED:
-            raise ParameterError(unknown("weighting", weighting, _NAMED))
-        return _NAMED[weighting]()
+        return _of_name(weighting)
     if isinstance(weighting, Weighting) and not isinstance(weighting, type):
         return weighting
     raise ParameterError(
         f"weighting is {weighting!r}, but must be None, one of {', '.join(_NAMED)}, or an "
         "object with bounded, why_unbounded and coefficients (see Weighting)"
     )
+
+
+def _of_name(text: str) -> Weighting:
+    """Return the weighting for "pw-cb" or, with a strength, "pw-cb:0.5"."""
+    name, colon, strength = text.partition(":")
+    if name not in _NAMED:
+        raise ParameterError(unknown("weighting", name, _NAMED))
+    kind = _NAMED[name]
+    if not colon:
+        return kind()
+    if kind not in (PW, PWcb):
+        raise ParameterError(f"the weighting {text!r} has a strength, but unbiased takes none; write pw or pw-cb")
+    try:
+        number = float(strength)
+    except ValueError:
+        raise ParameterError(f"the weighting {text!r} cannot be read; write name:strength, e.g. {name}:0.5") from None
+    return PWcb(strength=number) if kind is PWcb else PW(strength=number)
+
+
+def _turned_down(own: Floats, strength: float) -> Floats:
+    """Return weights between 1 (strength 0) and what they are (strength 1), by equal steps of their logarithms."""
+    return own if strength == 1 else np.asarray(own**strength)
+
+
+def _check_strength(strength: Any) -> None:
+    number = isinstance(strength, (int, float, np.number)) and not isinstance(strength, bool)
+    if not number or not 0 <= strength <= 1:
+        raise ParameterError(f"strength is {strength!r}, but must be a number from 0 (no weighting) to 1 (the paper's)")
 
 
 def _check_normalise(normalise: Any) -> None:

@@ -227,8 +227,8 @@ class Parabel(LabelTreeModel):
         Tree to use instead of clustering, with `n_trees=1`: one parent per label, as an array of ids (-1 for none) or
         as a mapping by label name (by id if the data has no names).
     weighting : None, str or object, default None
-        None, "pw", "pw-cb" or an object of `longtail.objectives`. In an inner node, the points below a child count as
-        its positives.
+        None, "pw", "pw-cb", "pw-cb:0.5" (a strength) or an object of `longtail.objectives`. In an inner node, the
+        points below a child count as its positives.
     C : float, default 1.0
         Cost of the loss of the node classifiers, in LIBLINEAR's scaling (see `DiSMEC`).
     bias : float, default 0.2
@@ -294,8 +294,8 @@ class Bonsai(LabelTreeModel):
         Tree to use instead of clustering, with `n_trees=1`: one parent per label, as an array of ids (-1 for none) or
         as a mapping by label name (by id if the data has no names).
     weighting : None, str or object, default None
-        None, "pw", "pw-cb" or an object of `longtail.objectives`. In an inner node, the points below a child count as
-        its positives.
+        None, "pw", "pw-cb", "pw-cb:0.5" (a strength) or an object of `longtail.objectives`. In an inner node, the
+        points below a child count as its positives.
     C : float, default 1.0
         Cost of the loss of the node classifiers, in LIBLINEAR's scaling (see `DiSMEC`).
     bias : float, default 0.2
