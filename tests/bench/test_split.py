@@ -35,8 +35,8 @@ def test_points_are_held_out_once_and_by_the_seed(recipe, tmp_path):
     assert not np.array_equal(dev, hold_out(50, 0.2, 8)[1])
     folder = prepared(recipe("held_out = 0.2\nsplit_seed = 7"), tmp_path, tmp_path / "cache")
     whole = read_dataset(tmp_path / "train.txt")
-    assert (read_dataset(folder / "test").X != whole.X[dev]).nnz == 0
-    assert (read_dataset(folder / "train").Y != whole.Y[train]).nnz == 0
+    assert (whole.X[dev] != read_dataset(folder / "test").X).nnz == 0
+    assert (whole.Y[train] != read_dataset(folder / "train").Y).nnz == 0
     other = prepared(recipe("held_out = 0.2\nsplit_seed = 8"), tmp_path, tmp_path / "cache")
     assert other != folder
 

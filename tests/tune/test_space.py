@@ -27,7 +27,7 @@ def test_ranges_hold_the_defaults_and_their_ends_are_valid(name):
 def test_a_wrapper_is_searched_through_its_base():
     assert set(space_of("ranknet/bonsai", text=True)) == {f"base.{key}" for key in SPACES["bonsai"]}
     assert UNIT_ROWS in space_of("propensityrerank", text=False)
-    assert estimator_class("dismec")().C == defaults("ranknet/dismec", space_of("ranknet/dismec", text=True))["base.C"]
+    assert defaults("ranknet/dismec", space_of("ranknet/dismec", text=True))["base.C"] == estimator_class("dismec")().C
 
 
 @pytest.mark.parametrize(

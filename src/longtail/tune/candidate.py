@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from longtail.core.estimator import Estimator
-from longtail.tune.space import UNIT_ROWS
+from longtail.tune.space import UNIT_ROWS, weighting_of
 from longtail.workflow.build import build_estimator
 
 RERANK = "propensityrerank"
@@ -24,7 +24,7 @@ class Candidate:
     model : str
         Name, e.g. "bonsai" or "ranknet/bonsai".
     values : dict
-        Parameters, the weighting ("none" for none) and settings of features (`features.`) among them.
+        Parameters, the weighting and its strength (0 for none) and settings of features (`features.`) among them.
     seed : int, default 0
         Seed of the training.
     threads : int, optional
@@ -75,8 +75,8 @@ class Candidate:
     def _model(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return the section `model` of a recipe."""
         name, _, base = self.model.partition("/")
-        plain = {key: value for key, value in self.values.items() if not key.startswith("features.")}
-        weighting = plain.pop("weighting", plain.pop("base.weighting", "none"))
+        apart = ("features.", "weighting", "base.weighting")
+        plain = {key: value for key, value in self.values.items() if not key.startswith(apart)}
         options = {key: value for key, value in point.items() if key not in ("metrics", "exponent")}
         exponent = point.get("exponent", 0.0)
         if base:  # a wrapper: it has an exponent of its own, or none
@@ -87,7 +87,7 @@ class Candidate:
             name, base = RERANK, name
         else:
             plain |= options
-        chosen = {"name": name, "base": base, "weighting": None if weighting == "none" else weighting}
+        chosen = {"name": name, "base": base, "weighting": weighting_of(self.values)}
         return {key: value for key, value in chosen.items() if value} | ({"parameters": plain} if plain else {})
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from longtail.errors import ParameterError
 from longtail.tune.curve import at_price, goodness
+from longtail.tune.space import weighting_of
 
 OUTCOME = "outcome"
 
@@ -119,9 +120,10 @@ def thinned(points: Sequence[Found], most: int, keep: Sequence[Found] = ()) -> l
 
 def in_words(values: Mapping[str, Any]) -> str:
     """Return parameters as one would type them: three digits, no settings that are off."""
-    shown = []
+    weighting = weighting_of(values)
+    shown = [f"weighting={weighting}"] if weighting else []
     for key, value in values.items():
-        if value is False or (key.endswith("weighting") and value == "none"):
+        if value is False or key.removeprefix("base.").startswith("weighting"):
             continue
         number = f"{value:.3g}" if isinstance(value, float) else str(value)
         shown.append(f"{key}={number}")

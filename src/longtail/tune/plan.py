@@ -16,7 +16,7 @@ from longtail.errors import DataError, ParameterError
 from longtail.features.text import TextFeatures
 from longtail.metrics.named import MetricName
 from longtail.objectives import PropensityModel
-from longtail.tune.points import Part, check_points, check_tail, split_points
+from longtail.tune.points import Part, check_points, check_tail, prepared_parts, splits_of
 from longtail.tune.search import Plan
 from longtail.tune.space import UNIT_ROWS, Space, restricted, space_of
 from longtail.workflow.build import build_estimator
@@ -140,7 +140,7 @@ def _fixed(model: str, own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fixed values that a model has, by the names of its own parameters."""
     name, _, base = model.partition("/")
     estimator = build_estimator(name, base=base or None)
-    known = {key.replace("__", ".") for key in estimator.get_params()}
+    known = _parameters(estimator)
     named = {key: key if key in known else f"base.{key}" for key in own}
     return {
         found: "none" if own[key] is None and found.endswith("weighting") else own[key]
@@ -149,11 +149,17 @@ def _fixed(model: str, own: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _parameters(estimator: Any) -> set[str]:
+    """Return the names that --fix takes."""
+    names = {key.replace("__", ".") for key in estimator.get_params()}
+    return names | {f"{name}.strength" for name in names if name.split(".")[-1] == "weighting"}
+
+
 def _no_such(key: str, models: Sequence[str]) -> str:
     known: set[str] = set()
     for model in models:
         name, _, base = model.partition("/")
-        known |= {key.replace("__", ".") for key in build_estimator(name, base=base or None).get_params()}
+        known |= _parameters(build_estimator(name, base=base or None))
     return f"--fix: {registry.unknown('parameter', key, known)}"
 
 
@@ -177,14 +183,9 @@ def parts_of(data: Dataset, options: Options, plan: Plan, path: Path) -> list[Pa
     if reads_texts and data.texts is None:
         raise DataError(f"{options.models[0]} needs texts, but this dataset has only features", path=path)
     features = {key.removeprefix("features."): v for key, v in options.fixed.items() if key.startswith("features.")}
-    parts = list(
-        split_points(
-            data, reads_texts=reads_texts, features=features, propensity=options.propensity,
-            held_out=options.held_out or DEV_SHARE, n_folds=options.folds, seed=options.seed,
-        )
-    )  # fmt: skip
-    check_tail(parts, options.objectives, path)
-    return parts
+    splits = splits_of(data.n_points, options.held_out or DEV_SHARE, options.folds, options.seed)
+    check_tail(data, splits, options.objectives, path)
+    return list(prepared_parts(data, splits, reads_texts=reads_texts, features=features, propensity=options.propensity))
 
 
 def identity_of(data: Dataset, options: Options, plan: Plan) -> dict[str, Any]:

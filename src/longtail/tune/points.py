@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.bench.recipe import text_features
-from longtail.bench.split import folds, hold_out
+from longtail.bench.split import Rows, folds, hold_out
 from longtail.data import Dataset
 from longtail.errors import DataError
 from longtail.features.scaling import unit_rows
 from longtail.metrics.labelwise import BAND_NAMES, frequency_bands
 from longtail.metrics.named import LABEL_METRICS, NEEDS_PROPENSITIES, MetricName
 from longtail.objectives import PropensityModel
+
+Split = tuple[Rows, Rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +77,13 @@ class Part:
         return replace(self, train=train, Y=self.Y[rows], _scaled={})
 
 
-def split_points(
+def prepared_parts(
     data: Dataset,
+    splits: Iterable[Split],
     *,
     reads_texts: bool,
     features: Mapping[str, Any],
     propensity: PropensityModel,
-    held_out: float,
-    n_folds: int | None,
-    seed: int,
 ) -> Iterator[Part]:
     """Yield one part, or one per fold, with TF-IDF features learned from its training points.
 
@@ -91,24 +91,19 @@ def split_points(
     ----------
     data : Dataset
         All points.
+    splits : iterable of pairs of arrays
+        Rows to train on and rows held out: one pair, or one per fold.
     reads_texts : bool
         The models read texts themselves: no features are made.
     features : mapping
         Parameters of `TextFeatures`.
     propensity : PropensityModel
         Propensity model of the metrics.
-    held_out : float
-        Share of the points held out.
-    n_folds : int, optional
-        Folds instead of one held-out part.
-    seed : int
-        Seed of the split.
 
     Yields
     ------
     Part
     """
-    splits = [hold_out(data.n_points, held_out, seed)] if n_folds is None else folds(data.n_points, n_folds, seed)
     for rows, dev_rows in splits:
         train, dev = data.subset(rows), data.subset(dev_rows)
         if reads_texts:
@@ -131,20 +126,20 @@ def check_points(data: Dataset, path: Any) -> None:
         raise DataError(f"has {found}; a search needs labels to rank", path=path)
 
 
-def check_tail(parts: Sequence[Part], objectives: Sequence[str], path: Any) -> None:
-    """Raise DataError if an objective is about rare labels, but no held-out point has one.
+def splits_of(n_points: int, held_out: float, n_folds: int | None, seed: int) -> list[Split]:
+    """Return the rows to train on and the rows held out: one pair, or one per fold."""
+    return [hold_out(n_points, held_out, seed)] if n_folds is None else list(folds(n_points, n_folds, seed))
 
-    Rare labels are those of the band "tail" (`frequency_bands`) and, where labels are equally frequent, of the torso.
-    """
+
+def check_tail(data: Dataset, splits: Sequence[Split], objectives: Sequence[str], path: Any) -> None:
+    """Raise DataError if an objective is about rare labels, but no held-out point has one of the band "tail"."""
     needing = [name for name in objectives if MetricName.parse(name).base in {*NEEDS_PROPENSITIES, *LABEL_METRICS}]
-    if not needing:
-        return
-    for part in parts:
-        if part.Y_dev.nnz == 0:
+    for rows, dev_rows in splits:
+        held_out = data.Y[dev_rows]
+        if held_out.nnz == 0:
             raise DataError("no held-out point has a label; hold out more (--dev)", path=path)
-        tail = frequency_bands(part.counts) == BAND_NAMES.index("tail")
-        seen = tail & (part.counts > 0)
-        if seen.any() and not tail[part.Y_dev.indices].any():
+        tail = frequency_bands(data.subset(rows).label_counts) == BAND_NAMES.index("tail")
+        if needing and tail.any() and not tail[held_out.indices].any():
             raise DataError(
                 f"the held-out points have no label of the tail, so {needing[0]} says nothing about rare labels; hold "
                 "out more points (--dev), use --folds, or tune P@1 alone",

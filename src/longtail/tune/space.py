@@ -46,13 +46,14 @@ Range = Real | Whole | Choice
 Space = dict[str, Range]
 
 _COST = Real(0.1, 10.0, log=True)
-_WEIGHTING = Choice(("none", "pw", "pw-cb"))
+# The dial begins at 0, which is no weighting: the default of every model.
+_WEIGHTING: Space = {"weighting": Choice(("pw-cb", "pw")), "weighting.strength": Real(0.0, 1.0)}
 _LABEL_TREE: Space = {
     "C": _COST,
     "bias": Real(0.05, 2.0, log=True),
     "prune": Real(0.01, 0.3, log=True),
     "max_leaf": Whole(20, 500, log=True),
-    "weighting": _WEIGHTING,
+    **_WEIGHTING,
 }
 _FOREST: Space = {"C": Real(0.5, 8.0, log=True), "max_leaf": Whole(5, 50, log=True), "bias": Real(0.25, 4.0, log=True)}
 
@@ -61,7 +62,7 @@ SPACES: dict[str, Space] = {
         "C": _COST,
         "bias": Real(0.1, 2.0, log=True),
         "prune": Real(0.01, 0.2, log=True),
-        "weighting": _WEIGHTING,
+        **_WEIGHTING,
     },
     "bonsai": _LABEL_TREE | {"n_children": Whole(8, 512, log=True), "max_depth": Whole(1, 4)},
     "parabel": _LABEL_TREE | {"n_children": Choice((2, 4, 8, 16))},
@@ -75,7 +76,7 @@ SPACES: dict[str, Space] = {
         "epochs": Whole(3, 20, log=True),
         "width": Choice((256, 512, 1024)),
         "keep": Real(0.5, 1.0),
-        "weighting": _WEIGHTING,
+        **_WEIGHTING,
     },
 }
 UNIT_ROWS = "features.unit_rows"  # of given features; texts always have rows of length 1
@@ -120,17 +121,28 @@ def defaults(model: str, space: Mapping[str, Range]) -> dict[str, Any]:
     """Return the default values of what is searched."""
     name, _, base = model.partition("/")
     estimator = build_estimator(name, base=base or None)
-    return {key: False if key == UNIT_ROWS else _default(estimator, key) for key in space}
+    off = {UNIT_ROWS: False, "weighting": "pw-cb", "weighting.strength": 0.0}
+    own = {key: key.removeprefix("base.") for key in space}
+    return {key: off[name] if name in off else _default(estimator, key) for key, name in own.items()}
 
 
 def _default(estimator: Any, key: str) -> Any:
     owner, *rest = key.split(".")
     value = codec.parameters(estimator)[owner]
-    if rest:
-        return _default(value, ".".join(rest))
-    return "none" if owner == "weighting" and value is None else value
+    return _default(value, ".".join(rest)) if rest else value
 
 
 def restricted(space: Space, fixed: Mapping[str, Any]) -> Space:
-    """Return the space without what is fixed."""
-    return {key: values for key, values in space.items() if key not in fixed and key.removeprefix("base.") not in fixed}
+    """Return the space without what is fixed; a fixed weighting has its strength, e.g. "pw-cb:0.5"."""
+    return {
+        key: values for key, values in space.items() if key not in fixed and key.removesuffix(".strength") not in fixed
+    }
+
+
+def weighting_of(values: Mapping[str, Any]) -> str | None:
+    """Return the weighting in values of parameters as one would type it, e.g. "pw-cb:0.5"; None for none."""
+    owner = "base.weighting" if "base.weighting" in values else "weighting"
+    name, strength = values.get(owner, "none"), values.get(f"{owner}.strength")
+    if name in ("none", None) or (strength is not None and round(strength, 3) == 0):
+        return None
+    return str(name) if strength is None else f"{name}:{round(strength, 3):g}"
