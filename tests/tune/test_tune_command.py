@@ -35,7 +35,8 @@ def test_a_search_ends_with_a_front_a_recipe_and_a_model(cli, xc):
     files = {name: xc / f"s.{name}" for name in ("study", "toml", "svg", "model")}
     code, out, err = cli(
         "tune", xc / "train.txt", "--model", "dismec,bonsai", "--trials", 4, "--study", files["study"],
-        "--pick", "price", "--out", files["model"], "--picture", files["svg"], "--recipes", xc / "all.toml", "--fix", "bias=0.3",
+        "--pick", "price", "--out", files["model"], "--picture", files["svg"], "--recipes", xc / "all.toml",
+        "--fix", "bias=0.3",
     )  # fmt: skip
     assert code == 0, err
     assert "training on 64 points; 16 held out at random to score on, seed 0" in err
