@@ -30,7 +30,9 @@ ALLOWED: dict[str, set[str]] = {
     # what every application needs: estimators by name, models applied to files, scores
     "workflow": {"core", "data", "features", "objectives", "metrics"},
     "bench": {"workflow", "core", "data", "features", "objectives"},
-    "app": FOUNDATION | {"linear", "workflow", "bench"},
+    # what a fit reaches is swept by the calibration of compose; splits and recipes are those of bench
+    "tune": FOUNDATION | {"workflow", "bench", "compose"},
+    "app": FOUNDATION | {"linear", "workflow", "bench", "tune"},
     "__init__": set(),
 }
 

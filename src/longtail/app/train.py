@@ -83,13 +83,13 @@ def train(
     _check_kind(dataset, data, unit_rows=unit_rows)
     known = _vocabulary(vocabulary, language, dataset)
     estimator = build(text=dataset.X is None, values=with_vocabulary(values, known, dataset))
-    _check_points(estimator, dataset, data, model, separate=reading.get("fields") == "separate")
+    check_points(estimator, dataset, data, model, separate=reading.get("fields") == "separate")
     estimator.vocabulary_ = known
     _read_label_texts(estimator, vocabulary)
     if estimator.input_kind == "features" and not helps_another_process():
         _mention_lengths(estimator, dataset.X)
     estimator.reading_ = kept(reading)
-    _fit_and_save(estimator, dataset, out, resume=resume, overwrite=overwrite)
+    fit_and_save(estimator, dataset, out, resume=resume, overwrite=overwrite)
 
 
 def _check_settings(build: Callable[..., Any], values: dict[str, Any]) -> None:
@@ -134,7 +134,7 @@ def _read_label_texts(estimator: Any, file: Path | None) -> None:
         estimator.set_params(**dict.fromkeys(default, str(file)))
 
 
-def _check_points(estimator: Any, dataset: Any, data: Path, model: str, *, separate: bool) -> None:
+def check_points(estimator: Any, dataset: Any, data: Path, model: str, *, separate: bool) -> None:
     """Raise an error if the model cannot use weights, relevances or prefixed words of this dataset."""
     from longtail.errors import DataError, ParameterError
     from longtail.features import TextPipeline
@@ -175,7 +175,8 @@ def _mention_lengths(estimator: Any, X: Any) -> None:
         )
 
 
-def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, overwrite: bool) -> None:
+def fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, overwrite: bool) -> None:
+    """Fit a model, keep finished parts in OUT.partial meanwhile, and save it."""
     from longtail.app.console import compiling_announced, progress, say
     from longtail.core.checkpoint import Checkpoint
     from longtail.core.processes import helps_another_process

@@ -8,8 +8,10 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from longtail.bench.recipe import Recipe, text_features
+from longtail.bench.split import hold_out, sampled
 from longtail.core.store import sha256
 from longtail.data import Dataset, read_dataset, write_dataset
 from longtail.errors import DataError
@@ -22,10 +24,12 @@ class MissingData(DataError):
     """The data of a recipe is not on this machine."""
 
 
-def locate(recipe: Recipe, data_root: Path) -> tuple[Path, Path]:
-    """Return the training and the test file, found below the data root or else beside the recipe."""
+def locate(recipe: Recipe, data_root: Path) -> list[Path]:
+    """Return the training file and, if there is one, the test file, found below the data root or beside the recipe."""
     found = []
     for relative in (recipe.train, recipe.test):
+        if relative is None:
+            continue
         places = [data_root / relative, *(folder / relative for folder in recipe.folders)]
         place = next((place for place in places if place.exists()), None)
         if place is None:
@@ -34,13 +38,14 @@ def locate(recipe: Recipe, data_root: Path) -> tuple[Path, Path]:
                 "give --data-root FOLDER or set LONGTAIL_DATA"
             )
         found.append(place)
-    return found[0], found[1]
+    return found
 
 
 def prepared(recipe: Recipe, data_root: Path, cache: Path) -> Path:
     """Return the folder with `train` and `test` (dataset directories) and `features.json` (what was done, seconds)."""
-    train, test = locate(recipe, data_root)
-    identity = {"version": _VERSION, "features": recipe.features, "train": _digest(train), "test": _digest(test)}
+    files = locate(recipe, data_root)
+    identity: dict[str, Any] = {"version": _VERSION, "features": recipe.features}
+    identity |= dict(zip(("train", "test"), map(_digest, files), strict=False)) | _split_of(recipe)
     if recipe.reads_texts:
         identity["features"] = "none: texts as they are"
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
@@ -50,7 +55,7 @@ def prepared(recipe: Recipe, data_root: Path, cache: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)  # what an interrupted preparation left
     folder.mkdir(parents=True)
     started = time.perf_counter()
-    training, testing = _featurised(recipe, read_dataset(train), test)
+    training, testing = _featurised(recipe, *_parts(recipe, files))
     description = identity | {"seconds": time.perf_counter() - started}
     write_dataset(training, folder / "train")
     write_dataset(testing, folder / "test")
@@ -58,9 +63,27 @@ def prepared(recipe: Recipe, data_root: Path, cache: Path) -> Path:
     return folder
 
 
-def _featurised(recipe: Recipe, training: Dataset, test: Path) -> tuple[Dataset, Dataset]:
+def _split_of(recipe: Recipe) -> dict[str, Any]:
+    """Return what else decides which points are trained on; nothing for a recipe of two whole files."""
+    given = {"held_out": recipe.held_out, "sample": recipe.sample, "reading": recipe.reading or None}
+    drawn = recipe.held_out is not None or recipe.sample is not None
+    return {name: value for name, value in given.items() if value is not None} | (
+        {"split_seed": recipe.split_seed} if drawn else {}
+    )
+
+
+def _parts(recipe: Recipe, files: list[Path]) -> tuple[Dataset, Dataset]:
+    training = read_dataset(files[0], **recipe.reading)
+    if recipe.sample is not None:
+        training = sampled(training, recipe.sample, recipe.split_seed)
+    if recipe.held_out is not None:
+        train, dev = hold_out(training.n_points, recipe.held_out, recipe.split_seed)
+        return training.subset(train), training.subset(dev)
     # Test labels that training does not know keep ids beyond it: they count as misses.
-    testing = read_dataset(test, label_names=training.label_names)
+    return training, read_dataset(files[1], label_names=training.label_names, **recipe.reading)
+
+
+def _featurised(recipe: Recipe, training: Dataset, testing: Dataset) -> tuple[Dataset, Dataset]:
     if recipe.reads_texts:
         if training.texts is None:
             raise DataError("the model reads texts, but the data has features", path=recipe.path, field="model.name")

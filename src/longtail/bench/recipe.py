@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from longtail.bench.split import check_share
 from longtail.core.registry import unknown
 from longtail.errors import DataError, LongtailError
 from longtail.features.text import TextFeatures
@@ -16,7 +17,7 @@ from longtail.objectives import PropensityModel
 from longtail.workflow.build import build_estimator, parse_propensity
 
 _SECTIONS: dict[str, dict[str, type | tuple[type, ...]]] = {
-    "data": {"train": str, "test": str},
+    "data": {"train": str, "test": str, "held_out": float, "sample": int, "split_seed": int, "reading": dict},
     "model": {"name": str, "base": str, "weighting": str, "parameters": dict},
     "evaluate": {"propensity": (str, list)},
 }
@@ -24,7 +25,8 @@ _TOP: dict[str, type | tuple[type, ...]] = {
     "dataset": str, "seed": int, "threads": int,
     "data": dict, "features": dict, "model": dict, "evaluate": dict,
 }  # fmt: skip
-_REQUIRED = (("data", "train"), ("data", "test"), ("model", "name"))
+_SPLIT = ("held_out", "sample", "split_seed", "reading")
+_REQUIRED = (("data", "train"), ("model", "name"))
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,10 @@ class Recipe:
 
     `train` and `test` are relative to the data root, or else to the recipe's folder. Files that parameters name (word
     vectors, label texts) are relative to the data root.
+
+    A recipe without a test file holds points out of the training file: `held_out` is their share, `split_seed` the seed
+    of the split. `sample` takes that many points at random before anything else. `reading` holds options of
+    `read_dataset`, e.g. the column of the texts.
 
     `features` holds parameters of TextFeatures for texts, or `{"unit_rows": True}` to scale the rows of given features
     to unit length. Features are computed before training and cached; recipes with the same data and features share
@@ -45,7 +51,7 @@ class Recipe:
     name: str
     dataset: str
     train: str
-    test: str
+    test: str | None
     model: str
     base: str | None = None
     weighting: str | None = None
@@ -56,6 +62,10 @@ class Recipe:
     propensity: PropensityModel = field(default_factory=PropensityModel)
     study: bool = False
     folders: tuple[Path, ...] = ()
+    held_out: float | None = None
+    sample: int | None = None
+    split_seed: int = 0
+    reading: dict[str, Any] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -103,6 +113,7 @@ def parse_recipe(content: Mapping[str, Any], path: Path, name: str, prefix: str 
     for section, required in _REQUIRED:
         if required not in content.get(section, {}):
             raise DataError("is missing", path=path, field=f"{prefix}{section}.{required}")
+    _check_split(content["data"], path, prefix)
     dataset = content.get("dataset", path.resolve().parent.name)
     check_file_name(dataset, path, f"{prefix}dataset")
     model, propensity = content["model"], content.get("evaluate", {}).get("propensity", "default")
@@ -111,7 +122,7 @@ def parse_recipe(content: Mapping[str, Any], path: Path, name: str, prefix: str 
         name=name,
         dataset=dataset,
         train=content["data"]["train"],
-        test=content["data"]["test"],
+        test=content["data"].get("test"),
         model=model["name"],
         base=model.get("base"),
         weighting=model.get("weighting"),
@@ -121,12 +132,26 @@ def parse_recipe(content: Mapping[str, Any], path: Path, name: str, prefix: str 
         threads=content.get("threads"),
         propensity=_checked(path, f"{prefix}evaluate.propensity", parse_propensity, propensity),
         folders=(path.parent,),
+        **{name: content["data"][name] for name in _SPLIT if name in content["data"]},
     )
     _checked(path, f"{prefix}model", lambda _: recipe.estimator().check_parameters(), None)
     _check_features(recipe, prefix)
     if recipe.features and recipe.reads_texts:
         raise DataError(f"{recipe.model} reads texts and takes no features", path=path, field=f"{prefix}features")
     return recipe
+
+
+def _check_split(data: Mapping[str, Any], path: Path, prefix: str) -> None:
+    """Refuse data without a part to score on, or with two of them, and sizes that cannot be."""
+    field = f"{prefix}data.held_out" if "held_out" in data else f"{prefix}data.test"
+    if ("test" in data) == ("held_out" in data):
+        raise DataError("give either a test file or the share to hold out (held_out)", path=path, field=field)
+    if "held_out" in data:
+        _checked(path, field, check_share, data["held_out"])
+    if data.get("sample", 2) < 2:
+        raise DataError("must be at least 2 points", path=path, field=f"{prefix}data.sample")
+    if data.get("split_seed", 0) < 0:
+        raise DataError("must be 0 or above", path=path, field=f"{prefix}data.split_seed")
 
 
 def check_file_name(name: str, path: Path, where: str) -> None:

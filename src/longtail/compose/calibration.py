@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 from scipy.special import expit
+from threadpoolctl import threadpool_limits
 
 from longtail.core.check_arrays import check_finite
 from longtail.core.predictions import Predictions
@@ -183,5 +184,9 @@ def _solve(knots: Floats, mean: Floats, number: Floats, right: Floats) -> Floats
     share = width / width.sum()
     start = np.concatenate([[-3.0], 6 * share])
     bounds = [(None, None), *((_LEAST_SHARE * part, None) for part in share)]
-    found = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 1000})
+    # A dozen unknowns: threads of BLAS would wait for each other a hundred times as long as they calculate.
+    with threadpool_limits(1, user_api="blas"):
+        found = optimize.minimize(
+            objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 1000}
+        )
     return np.asarray(found.x)

@@ -106,13 +106,15 @@ def _of_one_kind(models: list[Estimator]) -> list[Estimator]:
     ]
 
 
-def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
+def parse_settings(pairs: Sequence[str], *, option: str = "--set") -> dict[str, Any]:
     """Return settings as a mapping.
 
     Parameters
     ----------
     pairs : sequence of str
         Settings such as "C=0.5" or "features.min_df=2"; see `parse_value` for the values.
+    option : str, default "--set"
+        Option that they were typed after, for messages.
 
     Returns
     -------
@@ -127,9 +129,9 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise ParameterError(f"--set {pair!r} cannot be read; write --set key=value, e.g. --set C=0.5")
+            raise ParameterError(f"{option} {pair!r} cannot be read; write {option} key=value, e.g. {option} C=0.5")
         if key.strip() in settings:
-            raise ParameterError(f"--set {key.strip()} is given twice")
+            raise ParameterError(f"{option} {key.strip()} is given twice")
         settings[key.strip()] = parse_value(value.strip())
     return settings
 

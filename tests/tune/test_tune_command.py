@@ -1,0 +1,174 @@
+"""longtail tune, with the real Optuna on small data."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+
+import numpy as np
+import pytest
+
+from contract.planted import planted
+from longtail.bench.study import read_file
+from longtail.core.model import load_model
+from longtail.data import Dataset, read_dataset, write_dataset
+
+
+def journal(path):
+    """What trials of a study drew and reached: nothing that differs between two runs of the same search."""
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    study = optuna.load_study(study_name="longtail tune", storage=JournalStorage(JournalFileBackend(str(path))))
+    return [
+        (t.number, t.state.name, t.params, t.values, t.user_attrs.get("outcome", {}).get("curve")) for t in study.trials
+    ]
+
+
+def test_a_search_ends_with_a_front_a_recipe_and_a_model(cli, xc):
+    files = {name: xc / f"s.{name}" for name in ("study", "toml", "svg", "model")}
+    code, out, err = cli(
+        "tune", xc / "train.txt", "--model", "dismec,bonsai", "--trials", 4, "--study", files["study"],
+        "--pick", "price", "--out", files["model"], "--picture", files["svg"], "--recipes", xc / "all.toml",
+        "--fix", "bias=0.3",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "training on 64 points; 16 held out at random to score on, seed 0" in err
+    assert "trial 0: dismec defaults" in err
+    assert "trial 1: bonsai defaults" in err
+    assert "pick" in out
+    assert files["svg"].read_text().startswith("<?xml")
+    trials = journal(files["study"])
+    assert [t[1] for t in trials] == ["COMPLETE"] * 4
+    assert trials[0][2]["dismec.C"] == 1.0
+    assert "dismec.bias" not in trials[0][2]
+    # The recipes are those of bench; the model is the one of the recipe, trained on all points.
+    (recipe,) = read_file(files["toml"])
+    assert (recipe.held_out, recipe.split_seed) == (0.2, 0)
+    assert [r.name for r in read_file(xc / "all.toml")] == [f"trial-{i:03d}" for i in range(4)]
+    model = load_model(files["model"])
+    assert model.n_points_ == 80
+    chosen = tomllib.loads(files["toml"].read_text())["model"]
+    assert type(model).__name__.lower() in (chosen["name"], "unitrows")
+    predicted = model.predict(read_dataset(xc / "test.txt").X, k=1)
+    assert np.mean(planted(80, 1).Y[np.arange(80), predicted.labels[:, 0]]) > 0.5
+
+
+def test_a_killed_search_ends_with_the_same_trials(cli, xc, tmp_path):
+    options = ["--model", "dismec,parabel", "--trials", 11, "--seed", 3]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert cli("tune", xc / "train.txt", *options, "--study", whole)[0] == 0
+    command = [sys.executable, "-m", "longtail.app.cli", "tune", xc / "train.txt", *options, "--study", killed]
+    process = subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 300
+    while not killed.exists() or killed.read_text().count('"model"') < 3:
+        assert process.poll() is None, "the search ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    with open(killed, "a") as file:
+        file.write('{"op_code":5,"half a line')  # as a full disk leaves it
+    done = len([t for t in journal(killed) if t[1] == "COMPLETE"])
+    assert done < 11
+    assert cli("tune", xc / "train.txt", *options, "--study", killed)[0] == 2  # not without --resume
+    code, _, err = cli("tune", xc / "train.txt", *options, "--study", killed, "--resume")
+    assert code == 0, err
+    assert journal(killed) == journal(whole)
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_one_objective_with_folds_and_a_limit(cli, texts):
+    study = texts / "s.study"
+    code, _, err = cli(
+        "tune", texts / "train.jsonl", "--model", "propensityrerank/dismec", "--trials", 3, "--objectives", "psp@3",
+        "--folds", 2, "--fix", "features.min_df=1", "--max-size", 0.001, "--fix", "folds=2", "--study", study,
+    )  # fmt: skip
+    assert code == 2
+    assert "2 folds of 80 points" in err
+    assert "none of 3 trials is within the limits (the last: model_mb" in err
+    assert all(t[3][0] > 10 for t in journal(study))
+
+
+BAD = {
+    "metric": (["--objectives", "P@1,Q@2"], "unknown metric 'Q@2'"),
+    "model": (["--model", "dismek"], 'unknown model "dismek"'),
+    "no space": (["--model", "popularity"], "there is no search space for popularity"),
+    "budget": (["--minutes", "2"], "--trials and --minutes contradict each other"),
+    "price": (["--objectives", "P@1", "--price", "1"], "there is no other"),
+    "limits": (["--max-size", "0"], "--max-size is 0, but must be above 0"),
+    "folds": (["--folds", "3", "--dev", "0.1"], "--folds and --dev contradict each other"),
+    "dev": (["--dev", "2"], "--dev is 2.0, but must be a share"),
+    "fix": (["--fix", "D=3"], 'unknown parameter "D"'),
+    "value": (["--fix", "C=-3"], "C is -3"),
+    "pick": (["--pick", "P@9"], "--pick P@9 cannot be used"),
+    "out": (["--out", "m"], "--out needs --pick"),
+    "other search": (["--seed", "5"], "the study has another --seed (0, not 5)"),
+    "other model": (["--model", "parabel"], "the study has another --model (dismec, not parabel)"),
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished study, made once."""
+    folder = tmp_path_factory.mktemp("tune")
+    data = planted(80, 0)
+    write_dataset(Dataset(Y=data.Y, X=data.X), folder / "train.txt")
+    command = ["tune", folder / "train.txt", "--model", "dismec", "--trials", 2, "--study", folder / "study"]
+    subprocess.run([sys.executable, "-m", "longtail.app.cli", *map(str, command)], check=True, capture_output=True)
+    return folder
+
+
+@pytest.mark.parametrize(("options", "message"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_line_and_leaves_the_study_alone(cli, finished, options, message):
+    before = (finished / "study").read_bytes()
+    given = {"--model": "dismec", "--trials": "2"} | dict(zip(options[::2], options[1::2], strict=True))
+    arguments = [part for pair in given.items() for part in pair]
+    code, _, err = cli("tune", finished / "train.txt", "--study", finished / "study", "--resume", *arguments)
+    assert code == 2
+    assert message in err
+    assert (finished / "study").read_bytes() == before
+
+
+def test_studies_of_other_data_or_versions_are_refused(cli, finished, tmp_path):
+    other = planted(80, 1)
+    write_dataset(Dataset(Y=other.Y, X=other.X), tmp_path / "other.txt")
+    options = ["--model", "dismec", "--trials", 2, "--resume"]
+    before = (finished / "study").read_bytes()
+    code, _, err = cli("tune", tmp_path / "other.txt", "--study", finished / "study", *options)
+    assert (code, (finished / "study").read_bytes()) == (2, before)
+    assert "the study has another dataset" in err
+    for old, new, message in (
+        ('"format":1', '"format":0', "another format (0, not 1)"),
+        ('{"op', "x", "was not written"),
+    ):
+        study = tmp_path / "altered"
+        study.write_bytes(before.replace(old.encode(), new.encode()))
+        altered = study.read_bytes()
+        code, _, err = cli("tune", finished / "train.txt", "--study", study, *options)
+        assert (code, study.read_bytes()) == (2, altered)
+        assert message in err
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([["a", "b"]], "has one point"),
+        ([["a"]] * 8, "has only one label"),
+        ([[]] * 8, "has no label"),
+        ([["a", "b"]] * 40 + [["rare"]], "the held-out points have no label of the tail"),
+    ],
+)
+def test_data_that_cannot_be_searched_is_refused(cli, tmp_path, rows, message):
+    file = tmp_path / "data.jsonl"
+    file.write_text("".join(json.dumps({"text": "some words here", "labels": row}) + "\n" for row in rows))
+    code, _, err = cli("tune", file, "--model", "dismec", "--trials", 2, "--study", tmp_path / "study")
+    assert code == 2
+    assert message in err
+    assert not (tmp_path / "study").exists()
