@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.compose.calibration import Floats, log_probability
 from longtail.core import topk
+from longtail.core.calibration import Floats, log_probability
 from longtail.core.compiled import njit
 from longtail.core.predictions import Predictions, empty_top
 

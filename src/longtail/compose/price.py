@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.compose.calibration import Floats
 from longtail.compose.candidates import Candidates, best_of, log_quotient
+from longtail.core.calibration import Floats
 from longtail.errors import ParameterError
 from longtail.metrics import Matches, score
 from longtail.metrics.named import MetricName

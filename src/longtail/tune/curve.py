@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from longtail.compose.calibration import CalibrationOfGroups
-from longtail.compose.reranker import best_of, log_quotient
-from longtail.compose.unseen import n_score_groups, score_groups
+from longtail.compose.candidates import best_of, log_quotient
 from longtail.core import registry
+from longtail.core.calibration import CalibrationOfGroups
 from longtail.core.estimator import Estimator
 from longtail.core.predictions import Predictions
+from longtail.core.unseen import n_score_groups, score_groups
 from longtail.errors import DataError
 from longtail.metrics import Matches
 from longtail.metrics.named import LOWER_IS_BETTER, MetricName, score
