@@ -8,7 +8,7 @@
     by_band(matches, 5, training_counts)                               # head, torso, tail
 """
 
-from longtail.metrics.intervals import Interval, bootstrap, hoeffding
+from longtail.metrics.intervals import Interval, bootstrap, hoeffding, paired_bootstrap
 from longtail.metrics.labelwise import (
     BAND_NAMES,
     by_band,
@@ -58,6 +58,7 @@ __all__ = [
     "macro_precision",
     "macro_recall",
     "ndcg",
+    "paired_bootstrap",
     "precision",
     "ps_ndcg",
     "ps_precision",
