@@ -30,7 +30,9 @@ ALLOWED: dict[str, set[str]] = {
     # what every application needs: estimators by name, models applied to files, scores
     "workflow": {"core", "data", "features", "objectives", "metrics"},
     "bench": {"workflow", "core", "data", "features", "objectives"},
-    "app": FOUNDATION | {"linear", "workflow", "bench"},
+    # compose: scores as probabilities
+    "report": FOUNDATION | {"workflow", "compose"},
+    "app": FOUNDATION | {"linear", "workflow", "bench", "report"},
     "__init__": set(),
 }
 

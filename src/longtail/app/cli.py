@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import longtail
-from longtail.app import bench, convert, demo, evaluate, explain, info, models, predict, train, warm_up
+from longtail.app import bench, convert, demo, evaluate, explain, info, models, predict, report, train, warm_up
 from longtail.app.streams import safe_streams, stopping
 from longtail.core.interrupts import plain_interrupts
 from longtail.core.plain import plain
@@ -72,6 +72,7 @@ app.command(cls=_Command)(train.train)
 app.command(cls=_Command)(predict.predict)
 app.command(cls=_Command)(evaluate.evaluate)
 app.command(cls=_Command)(explain.explain)
+app.command(cls=_Command)(report.report)
 app.command(cls=_Command)(convert.convert)
 app.command(cls=_Command)(info.info)
 app.command(cls=_Command)(models.models)
