@@ -32,7 +32,9 @@ ALLOWED: dict[str, set[str]] = {
     "bench": {"workflow", "core", "data", "features", "objectives"},
     # what a fit reaches is swept by the calibration of compose; splits and recipes are those of bench
     "tune": FOUNDATION | {"workflow", "bench", "compose"},
-    "app": FOUNDATION | {"linear", "workflow", "bench", "tune"},
+    # compose: scores as probabilities
+    "report": FOUNDATION | {"workflow", "compose"},
+    "app": FOUNDATION | {"linear", "workflow", "bench", "report", "tune"},
     "__init__": set(),
 }
 

@@ -26,6 +26,7 @@ from longtail.app import (
     info,
     models,
     predict,
+    report,
     train,
     tune,
     warm_up,
@@ -86,6 +87,7 @@ app.command(cls=_Command)(calibrate.calibrate)
 app.command(cls=_Command)(predict.predict)
 app.command(cls=_Command)(evaluate.evaluate)
 app.command(cls=_Command)(explain.explain)
+app.command(cls=_Command)(report.report)
 app.command(cls=_Command)(convert.convert)
 app.command(cls=_Command)(info.info)
 app.command(cls=_Command)(models.models)

@@ -1,0 +1,96 @@
+"""longtail report: what a model does on test data, as one page for colleagues."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from longtail.app import options
+from longtail.app.reading import reads_data
+
+
+@reads_data
+def report(
+    subject: Annotated[
+        Path, typer.Argument(metavar="MODEL|FILE", help="Model directory or predictions file.", show_default=False)
+    ],
+    data: options.Data,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE.html", help="Page to write; report.json and labels.csv go beside it.")
+    ] = Path("report.html"),
+    train: Annotated[
+        Path | None,
+        typer.Option(metavar="DATA", help="Training data, for evidence and the fit of the propensity curve."),
+    ] = None,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="MODEL|FILE", help="Another model or predictions of the same points to compare with; may repeat."
+        ),
+    ] = None,
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the page; default: model and data.")] = "",
+    propensity: options.Propensity = "default",
+    exponent: options.Exponent = None,
+    overwrite: options.Overwrite = False,
+    *,
+    reading: dict[str, Any],
+) -> None:
+    """Write a report: metrics with intervals, frequency bands, thresholds, labels and points to look at.
+
+    The page is one file that opens without a network, in light, dark and on paper.
+    """
+    import time
+
+    from longtail.app.console import say, status
+    from longtail.app.evaluate import mention_unknown
+    from longtail.app.subject import load_other, load_subject
+    from longtail.core import store
+    from longtail.core.model import KIND
+    from longtail.errors import OutputError
+    from longtail.report.case import CANDIDATES, Case
+    from longtail.report.page import Places, write_report
+    from longtail.workflow.build import parse_propensity
+
+    began = time.perf_counter()
+    if out.suffix not in (".html", ".htm"):
+        raise OutputError(f"{out}: unsupported extension {out.suffix!r}; a report is an .html file")
+    places = Places.of(out)
+    places.check(overwrite=overwrite)
+    for path in (places.page, places.numbers, places.labels):
+        options.check_apart(data, path)
+    chosen = parse_propensity(propensity)
+    found = load_subject(subject, data, train, reading, k=CANDIDATES, exponent=exponent)
+    others = {_short(path, against or []): load_other(path, found, reading, k=CANDIDATES) for path in against or []}
+    if found.counts is None:
+        say("PSP, the bands and the propensity curve are left out: they need the training data (give --train DATA)")
+    else:
+        mention_unknown(found.Y, found.counts, found.data.label_names)
+    case = Case(
+        title or f"{subject.name} on {data.name}", found.predictions, found.data,
+        found.shown_names() or found.data.label_names or [str(i) for i in range(found.data.n_labels)],
+        model=found.model, counts=found.counts, n_points=found.n_points, training=found.training,
+        others=others, propensity=chosen,
+    )  # fmt: skip
+    about = {"model": str(subject), "test data": str(data)} | ({} if train is None else {"training data": str(train)})
+    if found.model is not None:
+        versions = store.read_manifest(subject, KIND)["versions"]
+        about["trained with"] = ", ".join(f"{name} {version}" for name, version in versions.items())
+    with status("writing the report"):
+        write_report(case, places, about=about | _machine(), began=began, overwrite=overwrite)
+    say(f"wrote {places.page} ({places.page.stat().st_size / 1e6:.1f} MB), {places.numbers} and {places.labels}")
+
+
+def _short(path: Path, paths: list[Path]) -> str:
+    """Return the last part of a path, or all of it where another path ends alike."""
+    return path.name if [other.name for other in paths].count(path.name) == 1 else str(path)
+
+
+def _machine() -> dict[str, str]:
+    import datetime
+
+    from longtail.bench.memory import peak
+
+    now = datetime.datetime.now(datetime.UTC)
+    return {"date": f"{now:%Y-%m-%d}", "peak memory": f"{peak() / 1e6:,.0f} MB"}

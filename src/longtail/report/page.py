@@ -1,0 +1,197 @@
+"""A report as one HTML file that needs nothing else, with its numbers and its labels in files beside it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import time
+from dataclasses import dataclass
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any
+
+from longtail.core.model import library_versions
+from longtail.core.plain import plain, plain_json
+from longtail.data import files
+from longtail.errors import DataError, MissingExtraError
+from longtail.report import charts, label_findings, measures, point_findings, probabilities
+from longtail.report.case import Case
+from longtail.workflow.label_files import csv_of, label_columns
+
+_ROWS_AT_MOST = 12_000  # labels in the page's own table; labels.csv has all
+_COLUMNS = ("training_count", "test_count", "predicted_count", "hits", "precision", "recall", "f1")
+
+
+@dataclass(frozen=True)
+class Places:
+    """The files of a report."""
+
+    page: Path
+    numbers: Path
+    labels: Path
+
+    @classmethod
+    def of(cls, page: Path) -> Places:
+        """Return the three files of a page: report.html goes with report.json and labels.csv."""
+        return cls(page, page.with_suffix(".json"), page.with_name("labels.csv"))
+
+    def check(self, *, overwrite: bool) -> None:
+        """Raise OutputError if one of the files could not be written; call it before long work."""
+        for path in (self.page, self.numbers, self.labels):
+            files.check_free(path, overwrite=overwrite)
+
+
+def analyse(case: Case) -> dict[str, Any]:
+    """Return all numbers of a report, ready for JSON.
+
+    Parameters
+    ----------
+    case : Case
+        Predictions, labels, training counts.
+
+    Returns
+    -------
+    dict
+    """
+    table, bands = measures.metrics(case), measures.bands(case)
+    odds = probabilities.log_odds(case)
+    return {
+        "title": plain(case.title, 200),
+        "summary": measures.summary(case, table, bands),
+        "data": _data(case),
+        "metrics": table,
+        "bands": bands,
+        "thresholds": None if odds is None else probabilities.thresholds(case, odds),
+        "reliability": None if odds is None else probabilities.reliability(case, odds),
+        "propensity": label_findings.propensity_curve(case),
+        "frontier": [] if odds is None else probabilities.frontier(case, odds),
+        "too often": label_findings.too_often(case),
+        "never": label_findings.never(case),
+        "confusions": label_findings.confusions(case),
+        "points": point_findings.sampled_points(case, probabilities.probability_of(odds)),
+        "k": case.k,
+        "model": _model(case),
+    }
+
+
+def _data(case: Case) -> dict[str, Any]:
+    per_point = case.matches.n_relevant
+    return {
+        "test points": len(case.predictions),
+        "points without labels": int((per_point == 0).sum()),
+        "points without suggestions": int(case.predictions.empty.sum()),
+        "labels per point": float(per_point.mean()),
+        "different labels in the test data": int((case.data.label_counts > 0).sum()),
+        **({} if case.n_points is None else {"training points": case.n_points}),
+        **({} if case.counts is None else {"labels with training points": int((case.counts > 0).sum())}),
+    }
+
+
+def _model(case: Case) -> dict[str, Any]:
+    if case.model is None:
+        return {"kind": "a file of predictions"}
+    parameters = case.model.get_params()
+    shown = {key: value for key, value in parameters.items() if isinstance(value, (bool, int, float, str))}
+    return {
+        "class": _class_of(case.model), "parameters": {k: plain(str(v), 200) for k, v in shown.items()},
+        "training data fingerprint": case.model.fingerprint_,
+    }  # fmt: skip
+
+
+def _class_of(model: Any) -> str:
+    """Return the class of a model, of a wrapper with the classes inside."""
+    inside = [_class_of(part) for part in getattr(model, "parts_", [])]
+    return type(model).__name__ + (f" of {', '.join(inside)}" if inside else "")
+
+
+def write_report(case: Case, places: Places, *, about: dict[str, str], began: float, overwrite: bool = False) -> None:
+    """Compute a report and write its three files.
+
+    Parameters
+    ----------
+    case : Case
+        What it is about.
+    places : Places
+        Files to write.
+    about : dict of str to str
+        What belongs to the report besides its numbers: command, files, machine.
+    began : float
+        When the command began, by `time.perf_counter`.
+    overwrite : bool, default False
+        Replace existing files.
+    """
+    if not (case.matches.n_relevant > 0).any():
+        raise DataError("no point of the test data has a label; a report compares suggestions with labels")
+    template = _template()
+    numbers = analyse(case)
+    shown = None if case.names == case.data.label_names else case.names
+    columns = label_columns(case.matches, case.k, case.counts, case.data.label_names, shown)
+    numbers["about"] = {**about, "seconds": f"{time.perf_counter() - began:.1f}", **_versions()}
+    page = template.render(
+        numbers=numbers, pictures=_pictures(numbers), style=_resource("style.css"), **_script(columns),
+    )  # fmt: skip
+    contents = {
+        places.page: page,
+        places.numbers: plain_json(json.dumps(numbers, ensure_ascii=False, indent=1)),
+        places.labels: csv_of(columns),
+    }
+    for path, content in contents.items():
+        with files.writing(path, overwrite=overwrite) as stream:
+            stream.write(content.encode("utf-8", "backslashreplace"))
+
+
+def _versions() -> dict[str, str]:
+    kept = {name: version for name, version in library_versions().items() if version != "not installed"}
+    return {"versions": ", ".join(f"{name} {version}" for name, version in kept.items())}
+
+
+def _pictures(numbers: dict[str, Any]) -> dict[str, str]:
+    """Return the pictures that these numbers allow, by name."""
+    found = {}
+    if numbers["bands"]:
+        found["bands"] = charts.bands(numbers["bands"])
+    if numbers["thresholds"]:
+        found["thresholds"] = charts.thresholds(numbers["thresholds"])
+        found["reliability"] = charts.reliability(numbers["reliability"])
+    if numbers["propensity"]:
+        found["propensity"] = charts.propensity(numbers["propensity"])
+    if numbers["frontier"]:
+        found["frontier"] = charts.frontier(numbers["frontier"], numbers["k"])
+    return found
+
+
+def _script(columns: dict[str, list[Any]]) -> dict[str, Any]:
+    """Return the table's data and its script, with the digest by which the page allows this script only."""
+    shown = columns.get("name", columns["label"])
+    order = sorted(
+        range(len(shown)), key=lambda i: (-columns["test_count"][i], -columns["predicted_count"][i], shown[i])
+    )[:_ROWS_AT_MOST]
+    used = [name for name in _COLUMNS if name in columns]
+    rows = [
+        [plain(shown[i], 120), columns["band"][i] if "band" in columns else "", *(columns[name][i] for name in used)]
+        for i in order
+    ]
+    data = json.dumps({"columns": used, "rows": rows}, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":  # inside a script element, no text may look like its end
+        data = data.replace(character, f"\\u{ord(character):04x}")
+    script = _resource("table.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    sizes = {"table_rows": len(rows), "all_rows": len(shown)}
+    return {"table_data": data, "script": script, "script_digest": digest, **sizes}
+
+
+def _resource(name: str) -> str:
+    return resources("longtail.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _template() -> Any:
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError as error:
+        raise MissingExtraError("jinja2", "report", "a report") from error
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["points"] = lambda value: f"{value:+.1f}"
+    environment.filters["percent"] = lambda value: f"{value:.1f}"
+    environment.filters["thousands"] = lambda value: f"{value:,}"
+    return environment.from_string(_resource("report.html.jinja"))

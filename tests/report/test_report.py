@@ -1,0 +1,136 @@
+"""longtail report as a user types it: what the page says, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+
+import longtail
+from contract.planted import planted
+from longtail.core.explanation import Explanation, TokenWeight
+from longtail.core.predictions import Predictions
+from longtail.report.case import Case
+from longtail.report.label_findings import confusions, never, too_often
+from longtail.report.point_findings import highlighted
+from longtail.report.probabilities import log_odds, thresholds
+
+EVIL = [
+    "</script><script>window.stolen=1</script>",
+    "<img src=x onerror=window.stolen=1>",
+    "\u202egnorw \u2066x",
+    "a & b",
+]
+NAMES = [*EVIL, '"quoted" \' {{ 7 * 7 }}', "plain"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    at = tmp_path_factory.mktemp("report")
+    train, test = planted(90), planted(60, seed=1)
+    features = longtail.TextFeatures(min_df=1, max_df=1.0)
+    longtail.TextPipeline(features=features).fit(train.texts, train.Y, label_names=NAMES).save(at / "model")
+    poor = longtail.TextPipeline(model=longtail.Popularity(), features=features)
+    poor.fit(train.texts, train.Y, label_names=NAMES).save(at / "poor")
+    for name, data in (("train", train), ("test", test)):
+        texts = [f"<b>{text}</b> <script>window.stolen=1</script>" for text in data.texts]
+        longtail.write_dataset(longtail.Dataset(data.Y, texts=texts, label_names=NAMES), at / f"{name}.jsonl")
+    return at
+
+
+def test_a_report_says_what_evaluate_says_and_runs_no_foreign_text(cli, files, tmp_path):
+    out = tmp_path / "report.html"
+    arguments = ("--train", files / "train.jsonl", "--against", files / "poor", "--out", out)
+    code, _, err = cli("report", files / "model", files / "test.jsonl", *arguments)
+    assert (code, "wrote" in err) == (0, True)
+    numbers, page = json.loads((tmp_path / "report.json").read_text()), out.read_text()
+    _, shown, _ = cli("evaluate", files / "model", files / "test.jsonl", "--train", files / "train.jsonl", "--json")
+    for row in numbers["metrics"]["rows"]:
+        assert row["value"] == pytest.approx(json.loads(shown)[row["name"]], abs=0.005)
+    assert numbers["metrics"]["others"] == ["poor"]
+    assert numbers["metrics"]["rows"][0]["others"][0]["beyond"]
+    with open(tmp_path / "labels.csv", newline="") as file:
+        assert [row["label"] for row in csv.DictReader(file)] == NAMES
+    assert "<img src=x" not in page
+    assert page.count("</script>") == 2  # the data of the table, and its script
+    assert "\u202e" not in page
+    assert not re.search(r"(src|href)=[\"']?(http|//)", page)
+    assert len(re.findall(r"<svg [^>]*role=\"img\"[^>]*><title[^>]*>[^<]+</title><desc[^>]*>[^<]+</desc>", page)) == 5
+    assert len(page) < 2_000_000
+
+
+def test_a_report_is_never_written_over_another_file(cli, files, tmp_path):
+    (tmp_path / "labels.csv").write_text("precious")
+    code, _, err = cli("report", files / "model", files / "test.jsonl", "--out", tmp_path / "r.html")
+    assert (code, "labels.csv exists" in err) == (2, True)
+    assert [file.name for file in tmp_path.iterdir()] == ["labels.csv"]
+    assert cli("report", files / "model", files / "test.jsonl", "--out", tmp_path / "r.html", "--overwrite")[0] == 0
+    assert (tmp_path / "labels.csv").read_text() != "precious"
+
+
+def test_what_cannot_be_reported_is_said_and_nothing_is_written(cli, files, tmp_path):
+    data = planted(20)
+    fewer = longtail.TextPipeline(features=longtail.TextFeatures(min_df=1, max_df=1.0))
+    fewer.fit(data.texts, data.Y[:, :5], label_names=NAMES[:5]).save(tmp_path / "fewer")
+    bare = longtail.Dataset(np.zeros((20, 6)), texts=data.texts, label_names=NAMES)
+    longtail.write_dataset(bare, tmp_path / "bare.jsonl")
+    out = tmp_path / "out"
+    out.mkdir()
+    for arguments, said in (
+        ((files / "model", files / "test.jsonl", "--against", tmp_path / "fewer"), "only one of them has 'plain'"),
+        ((files / "model", tmp_path / "bare.jsonl"), "no point has a label"),
+        ((files / "nowhere", files / "test.jsonl"), "does not exist"),
+    ):
+        code, _, err = cli("report", *arguments, "--out", out / "r.html")
+        assert (code, said in err) == (2, True), err
+    code, _, err = cli("report", files / "model", files / "test.jsonl", "--out", out / "r.pdf")
+    assert (code, "unsupported extension '.pdf'" in err) == (2, True)
+    assert list(out.iterdir()) == []
+
+
+def test_predictions_without_a_model_are_reported_with_what_is_known(cli, files, tmp_path):
+    assert cli("predict", files / "model", files / "test.jsonl", "--out", tmp_path / "p.jsonl")[0] == 0
+    code, _, err = cli("report", tmp_path / "p.jsonl", files / "test.jsonl", "--out", tmp_path / "r.html")
+    assert (code, "give --train" in err) == (0, True)
+    numbers = json.loads((tmp_path / "r.json").read_text())
+    assert (numbers["bands"], numbers["propensity"], numbers["metrics"]["others"]) == ([], None, [])
+
+
+def case(labels, Y, names=("a", "b", "c", "d")):
+    labels = np.asarray(labels, np.int32)
+    scores = np.tile(np.linspace(1, 0.1, labels.shape[1], dtype=np.float32), (len(labels), 1))
+    counts = np.full(len(names), 10)
+    data = longtail.Dataset(np.asarray(Y), X=np.ones((len(labels), 1)), label_names=list(names))
+    return Case("t", Predictions(labels, scores), data, list(names), counts=counts, n_points=40)
+
+
+def test_labels_to_look_at():
+    # b is suggested for all points and right for one; d is never suggested; a is missed where b is suggested
+    found = case([[1, 2]] * 4, [[1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 1, 1]])
+    assert [(row["name"], row["wrong"]) for row in too_often(found)] == [("b", 3), ("c", 3)]
+    assert [row["name"] for row in never(found)["labels"]] == ["a", "d"]
+    assert [(row["missed"], row["suggested"], row["points"]) for row in confusions(found)] == [("a", "b", 3)]
+
+
+def test_thresholds_agree_with_counting_one_by_one():
+    rng = np.random.default_rng(0)
+    labels = np.stack([rng.permutation(4)[:3] for _ in range(200)])
+    Y = rng.random((200, 4)) < 0.4
+    found = case(labels, Y.astype(int))
+    scores = np.sort(rng.normal(size=(200, 3)), axis=1)[:, ::-1]
+    found = Case("t", Predictions(labels, scores), found.data, found.names, counts=found.counts, n_points=40)
+    odds = log_odds(found)
+    for row in thresholds(found, odds)["curve"][::12]:
+        chosen = [(i, j) for i in range(200) for j in range(3) if 1 / (1 + np.exp(-odds[i, j])) >= row["threshold"]]
+        right = sum(Y[i, labels[i, j]] for i, j in chosen)
+        assert row["precision"] == pytest.approx(100 * right / max(len(chosen), 1))
+        assert row["recall"] == pytest.approx(100 * right / Y.sum())
+
+
+def test_words_are_highlighted_by_their_weight():
+    tokens = [TokenWeight("big", 0, 3, 0.6), TokenWeight("bad", 8, 11, -0.4)]
+    runs = highlighted("big and bad", Explanation(0, 1.0, tokens))
+    assert [(run["text"], run["step"]) for run in runs] == [("big", 4), (" and ", 0), ("bad", -3)]
