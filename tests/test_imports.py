@@ -30,7 +30,9 @@ ALLOWED: dict[str, set[str]] = {
     # what every application needs: estimators by name, models applied to files, scores
     "workflow": {"core", "data", "features", "objectives", "metrics"},
     "bench": {"workflow", "core", "data", "features", "objectives"},
-    "app": FOUNDATION | {"linear", "workflow", "bench"},
+    # compose: calibrations and the formula of the dial from head to tail
+    "serve": FOUNDATION | {"compose", "workflow"},
+    "app": FOUNDATION | {"linear", "workflow", "bench", "serve"},
     "__init__": set(),
 }
 

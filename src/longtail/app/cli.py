@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import longtail
-from longtail.app import bench, convert, demo, evaluate, explain, info, models, predict, train, warm_up
+from longtail.app import bench, convert, demo, evaluate, explain, info, models, predict, serve, train, warm_up
 from longtail.app.streams import safe_streams, stopping
 from longtail.core.interrupts import plain_interrupts
 from longtail.core.plain import plain
@@ -75,6 +75,7 @@ app.command(cls=_Command)(explain.explain)
 app.command(cls=_Command)(convert.convert)
 app.command(cls=_Command)(info.info)
 app.command(cls=_Command)(models.models)
+app.command(cls=_Command)(serve.serve)
 app.command(cls=_Command)(bench.bench)
 app.command(cls=_Command)(demo.demo)
 app.command("warm-up", cls=_Command)(warm_up.warm_up)
