@@ -52,6 +52,7 @@ feedback = "feedback"
 max_text = 20000
 max_body = 1000000
 idle_limit = 1.5
+drain = 0.2
 [models.texts]
 path = "texts"
 name = "Planted texts"

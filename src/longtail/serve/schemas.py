@@ -5,11 +5,20 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from longtail.serve.language import LANGUAGES
 
 MOST_RESULTS = 1_000  # labels per text
 MOST_DOCUMENTS = 32  # texts per request, as in Annif
 
+
+def _whole(value: Any) -> Any:
+    """Return 3 for 3.0, which JSON does not tell apart."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_WHOLE = BeforeValidator(_whole)  # last in its row: the bounds before it stay in the schema
 # U+0000 is no character of a text; everything else is.
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$", description="Input text.", examples=["A quick brown fox."])]
 Threshold = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="Lowest probability of a result.")]
@@ -17,7 +26,7 @@ Exponent = Annotated[
     float,
     Field(ge=0, le=1, allow_inf_nan=False, description="0 ranks by probability, 1 favours rare labels."),
 ]
-Limit = Annotated[int, Field(ge=0, le=MOST_RESULTS, description="Most results to return.")]
+Limit = Annotated[int, Field(ge=0, le=MOST_RESULTS, description="Most results to return."), _WHOLE]
 Exclude = Annotated[list[str], Field(max_length=1_000, description="URIs or ids of labels never to suggest.")]
 
 
@@ -150,7 +159,9 @@ class Candidates(Strict):
     """A text, and the languages that it may be in."""
 
     text: Text
-    languages: list[Annotated[str, Field(min_length=2, max_length=3)]] = Field(min_length=1, max_length=5)
+    languages: list[Annotated[str, Field(json_schema_extra={"enum": list(LANGUAGES)})]] = Field(
+        min_length=1, max_length=5
+    )
 
 
 class Language(BaseModel):
@@ -213,7 +224,7 @@ class SuggestBody(Strict):
 class Point(Strict):
     """Features of one point: numbers from 0, and their values."""
 
-    indices: list[Annotated[int, Field(ge=0)]]
+    indices: list[Annotated[int, Field(ge=0), _WHOLE]]
     values: list[Annotated[float, Field(allow_inf_nan=False, ge=-1e9, le=1e9)]]
 
 
