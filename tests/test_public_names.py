@@ -15,6 +15,7 @@ PUBLIC = [
     "DiSMEC",
     "Ensemble",
     "Estimator",
+    "Evidence",
     "FastXML",
     "GLaS",
     "IndicatorClassifier",

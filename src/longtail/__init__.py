@@ -33,6 +33,7 @@ _HOME = {
     "load_model": "longtail.core.model",
     "save_model": "longtail.core.model",
     "make_longtail": "longtail.data.synthetic",
+    "Evidence": "longtail.features",
     "TextFeatures": "longtail.features",
     "TextPipeline": "longtail.features",
     "UnitRows": "longtail.features",

@@ -33,8 +33,41 @@ def test_explain_shows_what_the_base_of_a_module_looked_at(cli, tmp_path):
     assert code == 0
     assert json.loads(out)["score"] == pytest.approx(expected.score)
     assert [token["token"] for token in json.loads(out)["tokens"]] == [token.token for token in expected.tokens]
-    longtail.TextPipeline(features=longtail.TextFeatures(min_df=1, max_df=1.0)).fit(data.texts, data.Y).save(
-        tmp_path / "linear"
-    )
-    code, _, err = cli("explain", tmp_path / "linear", data.texts[0])
-    assert (code, "DiSMEC cannot explain its scores" in err) == (2, True)
+
+
+def test_explain_adds_up_and_shows_evidence_for_a_linear_model(cli, tmp_path):
+    data = planted(60, 0)
+    names = [f"label {i}" for i in range(data.Y.shape[1])]
+    features = longtail.TextFeatures(min_df=1, max_df=1.0)
+    model = longtail.TextPipeline(features=features).fit(data.texts, data.Y, label_names=names)
+    model.save(tmp_path / "m")
+    longtail.write_dataset(longtail.Dataset(data.Y, texts=data.texts, label_names=names), tmp_path / "train.jsonl")
+    label = data.lists[7][0]
+    code, out, err = cli(
+        "explain", tmp_path / "m", data.texts[7], "--label", names[label], "--evidence", tmp_path / "train.jsonl",
+        "--json",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["bias"] + sum(own["contribution"] for own in found["features"]) == pytest.approx(found["score"])
+    assert found["evidence"][0]["similarity"] == pytest.approx(1)
+    assert found["evidence"][0]["text"] == data.texts[7]
+    assert {own["similarity"] <= 1 for own in found["evidence"]} == {True}
+    code, out, _ = cli("explain", tmp_path / "m", data.texts[7], "--evidence", tmp_path / "train.jsonl")
+    assert (code, "(bias)" in out, "most alike" in out) == (0, True, True)
+
+
+def test_evidence_needs_texts_and_the_labels_of_the_model(cli, tmp_path):
+    data = planted(30, 0)
+    longtail.TextPipeline(features=longtail.TextFeatures(min_df=1)).fit(data.texts, data.Y).save(tmp_path / "m")
+    (tmp_path / "points.txt").write_text("1 5 6\n0 1:0.5\n")
+    code, _, err = cli("explain", tmp_path / "m", data.texts[0], "--evidence", tmp_path / "points.txt")
+    assert (code, "has no texts" in err) == (2, True)
+
+
+def test_models_that_cannot_explain_say_so(cli, tmp_path):
+    data = planted(30, 0)
+    features = longtail.TextFeatures(min_df=1, max_df=1.0)
+    longtail.TextPipeline(model=longtail.Popularity(), features=features).fit(data.texts, data.Y).save(tmp_path / "m")
+    code, _, err = cli("explain", tmp_path / "m", data.texts[0])
+    assert (code, "Popularity cannot explain its scores" in err) == (2, True)

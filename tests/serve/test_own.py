@@ -98,6 +98,17 @@ def test_excluded_labels_are_never_suggested_and_others_take_their_place(service
     assert not {one["uri"] for one in annif} & {f"{PREFIX}c3", f"{PREFIX}c0"}
 
 
+def test_explain_names_the_words_that_spoke_for_a_label(service):
+    assert call(service.address, MODEL)[1]["explains"] is True
+    text = f"{words_of(0)}, {words_of(3)}!"
+    status, found, _ = call(service.address, f"{MODEL}/explain", {"text": text, "label": f"{PREFIX}c3"})
+    assert status == 200
+    assert (found["uri"], found["label"]) == (f"{PREFIX}c3", "concept 3")
+    assert all(text[one["start"] : one["end"]].lower() == one["token"] for one in found["tokens"])
+    weights = {one["token"]: one["weight"] for one in found["tokens"]}
+    assert min(weights[word] for word in words_of(3).split()) > max(weights[word] for word in words_of(0).split())
+
+
 def test_predict_takes_features(service, folder):
     data = planted(5, 3)
     points = [

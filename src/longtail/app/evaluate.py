@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail.app import options
-from longtail.app.reading import read, reads_data
+from longtail.app.reading import reads_data
 
 if TYPE_CHECKING:
     from longtail.workflow.score import Scores
@@ -30,6 +30,16 @@ def evaluate(
     ] = None,
     propensity: options.Propensity = "default",
     exponent: options.Exponent = None,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="MODEL|FILE", help="Another model or predictions of the same points to compare with; may repeat."
+        ),
+    ] = None,
+    labels_out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one row per label: .csv or .parquet.")
+    ] = None,
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
     *,
     reading: dict[str, Any],
@@ -43,85 +53,58 @@ def evaluate(
     import numpy as np
 
     from longtail.app.console import print_json, say
-    from longtail.core import store
-    from longtail.errors import DataError, ParameterError
+    from longtail.app.subject import load_other, load_subject
     from longtail.workflow.build import parse_propensity
-    from longtail.workflow.score import score_predictions
+    from longtail.workflow.compare import differences
+    from longtail.workflow.label_files import check_label_file, label_columns, write_label_table
+    from longtail.workflow.score import KS, matched, score_predictions
 
-    if not subject.exists():
-        raise DataError("does not exist; give a model directory or a predictions file", path=subject)
     chosen = parse_propensity(propensity)
-    if store.kind_of(subject) == "model" or subject.is_dir():
-        predictions, Y, counts, n_points, names = _from_model(subject, data, train, reading, exponent)
-    elif exponent is not None:
-        raise ParameterError(f"{subject} is a predictions file; --exponent needs a model")
-    else:
-        predictions, Y, counts, n_points, names = _from_file(subject, data, train, reading)
-    if not np.isin(predictions.labels, Y.indices).any():
+    if labels_out is not None:
+        check_label_file(labels_out, overwrite=overwrite)
+    found = load_subject(subject, data, train, reading, k=KS[-1], exponent=exponent)
+    others = {str(path): load_other(path, found, reading, k=KS[-1]) for path in against or []}
+    known = {"training_counts": found.counts, "n_training_points": found.n_points, "propensity": chosen}
+    if not np.isin(found.predictions.labels, found.Y.indices).any():
         say(f"warning: none of the predicted labels occurs in {data}; do they belong together?")
-    if counts is not None:
-        _mention_unknown(Y, counts, names)
-    scores = score_predictions(predictions, Y, training_counts=counts, n_training_points=n_points, propensity=chosen)
-    if counts is None:
+    if found.counts is not None:
+        mention_unknown(found.Y, found.counts, found.data.label_names)
+    scores = score_predictions(found.predictions, found.Y, **known)
+    if found.counts is None:
         say("PSP, PSnDCG and the bands are left out: they need the training data's label counts (give --train DATA)")
+    own = matched(found.predictions, found.Y, **known)
+    compared = {path: differences(own, matched(other, found.Y, **known)) for path, other in others.items()}
+    if labels_out is not None:
+        columns = label_columns(own, scores.k, found.counts, found.data.label_names, found.shown_names())
+        write_label_table(columns, labels_out, overwrite=overwrite)
+        say(f"wrote {len(columns['label']):,} labels to {labels_out}")
     if as_json:
-        print_json(scores.metrics)
-    else:
-        show(f"{subject} on {data}", scores)
+        shown = {path: {name: d._asdict() for name, d in found.items()} for path, found in compared.items()}
+        print_json({**scores.metrics, **({"against": shown} if shown else {})})
+        return
+    show(f"{subject} on {data}", scores)
+    for path, found_differences in compared.items():
+        _show_differences(f"{subject} against {path}", scores.metrics, found_differences)
 
 
-# Predictions, observed labels, training points per label, number of training points, names of the labels
-Loaded = tuple[Any, Any, Any, int | None, list[str] | None]
+def _show_differences(title: str, metrics: dict[str, float], found: dict[str, Any]) -> None:
+    from longtail.app.console import print_table
+    from longtail.workflow.compare import beyond_chance
+
+    print_table(
+        f"{title} (percentage points, paired bootstrap over points)",
+        ["metric", "here", "there", "difference", "95 % interval", "beyond chance"],
+        [
+            [
+                name, f"{metrics[name]:.2f}", f"{metrics[name] - d.value:.2f}", f"{d.value:+.2f}",
+                f"{d.low:+.2f} to {d.high:+.2f}", "yes" if beyond_chance(d) else "no",
+            ]
+            for name, d in found.items()
+        ],
+    )  # fmt: skip
 
 
-def _from_model(path: Path, data: Path, train: Path | None, reading: dict[str, Any], exponent: float | None) -> Loaded:
-    from longtail.app.console import progress
-    from longtail.errors import DataError, ParameterError
-    from longtail.workflow.apply import conform, predict_in_chunks
-    from longtail.workflow.score import KS
-
-    model = options.load(path, exponent)
-    names = model.label_names_
-    counts, n_points = model.label_counts_, model.n_points_
-    if names is None and train is not None:  # its labels have the order of the training data
-        training = read(train, reading, model=model)
-        names = training.label_names
-        if training.n_labels != model.n_labels_:
-            raise DataError(f"has {training.n_labels} labels, but {path} was trained on {model.n_labels_}", path=train)
-    dataset = read(data, reading, model=model, label_names=names)
-    if names is None and dataset.label_names is not None:
-        raise ParameterError(
-            f"{path} was trained without label names, so its labels cannot be matched with those of {data}; "
-            "train it with label_names, or give its training data (--train DATA)"
-        )
-    if train is not None:
-        training = read(train, reading, model=model, label_names=dataset.label_names)
-        counts, n_points = training.label_counts, training.n_points
-    predictions = predict_in_chunks(model, conform(dataset, model), KS[-1], progress())
-    return predictions, dataset.binary().Y, counts, n_points, dataset.label_names
-
-
-def _from_file(path: Path, data: Path, train: Path | None, reading: dict[str, Any]) -> Loaded:
-    from longtail.data import read_predictions
-    from longtail.data.labels import SEPARATOR
-    from longtail.errors import ParameterError
-
-    training = None if train is None else read(train, reading)
-    dataset = read(data, reading, label_names=None if training is None else training.label_names)
-    if training is not None and training.label_names is None and dataset.label_names is not None:
-        raise ParameterError(f"{data} has label names, but {train} has none; they do not belong together")
-    predictions = read_predictions(
-        path,
-        label_names=dataset.label_names,
-        ids_follow_names=training is not None,
-        separator=reading.get("separator", SEPARATOR),
-    )
-    if training is None:
-        return predictions, dataset.binary().Y, None, None, dataset.label_names
-    return predictions, dataset.binary().Y, training.label_counts, training.n_points, dataset.label_names
-
-
-def _mention_unknown(Y: Any, counts: Any, names: list[str] | None) -> None:
+def mention_unknown(Y: Any, counts: Any, names: list[str] | None) -> None:
     """Say how many of the test labels have no training points: no prediction can be right about them."""
     import numpy as np
 

@@ -15,6 +15,7 @@ from longtail.core.calibration import CalibrationOfGroups, Floats
 from longtail.core.check_arrays import check_finite
 from longtail.core.compiled import njit
 from longtail.core.estimator import Prepared
+from longtail.core.explanation import Explanation, added
 from longtail.core.parameters import check_choice, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
@@ -216,6 +217,30 @@ class Ensemble(Splits, Wrapper):
             mean = _log_mean if self.combine == "scores" else _mean_rank
             parts.append(best_of(united, mean(vectors, self.weights_), k))
         return Predictions.concatenate(parts)
+
+    def _explain(self, X: Any, label: int) -> Explanation:
+        if self.combine != "scores":
+            raise ParameterError(
+                "Ensemble cannot explain means of ranks; ask one of the models in its parts_ to explain"
+            )
+        shares = []
+        for model, calibration, weight in zip(self.models_, self.calibrations_, self.weights_.tolist(), strict=True):
+            found = model._explain(X, label)
+            if found.bias is None:
+                raise ParameterError(
+                    f"Ensemble cannot add up the explanations of {type(model).__name__}, whose tokens have no sum; "
+                    "ask one of the models in its parts_ to explain"
+                )
+            proposed = model.predict(X, k=min(self.candidates, self.n_labels_)).labels[0]
+            ends = np.array([[found.bias, found.score]])
+            groups = score_groups(model, np.full((1, 2), label, np.int32))
+            bias, score = (weight * expit(calibration(ends, groups)))[0].tolist()
+            shares.append((label in proposed, found.carried(bias, score)))
+        # As in predict, a model that does not propose the label adds nothing, unless none does.
+        own = [share for proposed, share in shares if proposed] or [share for _, share in shares]
+        total = added(label, own)
+        bias, score = _log_mean(np.array([[total.bias], [total.score]]), np.ones(1)).tolist()
+        return total.carried(bias, score)
 
     def _get_state(self) -> State:
         state = super()._get_state()

@@ -184,6 +184,11 @@ class RankNet(Reranker):
         labels, log_odds = super()._propose(X, k)
         return labels, self.blocks_(labels, log_odds)
 
+    def _shift(self, X: Any, label: int) -> float:
+        labels, log_odds = super()._propose(X, 1)
+        place = np.flatnonzero(labels[0] == label)
+        return float((self.blocks_(labels, log_odds) - log_odds)[0, place[0]]) if place.size else 0.0
+
     def _get_state(self) -> State:
         state = super()._get_state()
         state.values |= {"exponent": float(self.exponent_), "held_out_psp": self.held_out_psp_}

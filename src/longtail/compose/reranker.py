@@ -15,6 +15,7 @@ from longtail.core.calibration import CalibrationOfGroups, Floats, log_probabili
 from longtail.core.check_arrays import check_above_zero
 from longtail.core.compiled import njit
 from longtail.core.estimator import Prepared
+from longtail.core.explanation import Explanation
 from longtail.core.parameters import check_at_least_zero, check_choice, check_whole
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
@@ -114,6 +115,20 @@ class Reranker(Splits, Wrapper):
     def _predict(self, X: Any, k: int) -> Predictions:
         labels, log_odds = self._propose(X, k)
         return best_of(labels, log_quotient(labels, log_odds, self._log_inverse, self._own_exponent()), k)
+
+    def _explain(self, X: Any, label: int) -> Explanation:
+        found = super()._explain(X, label)
+        if found.bias is None:  # a text network: its tokens have weights, whatever becomes of the score
+            return found
+        labels = np.full((1, 2), label, np.int32)
+        scores = np.array([[found.bias, found.score]])
+        log_odds = self.calibration_(scores, score_groups(self.base_, labels)) + self._shift(X, label)
+        bias, score = log_quotient(labels, log_odds, self._log_inverse, self._own_exponent())[0].tolist()
+        return found.carried(bias, score)
+
+    def _shift(self, X: Any, label: int) -> float:
+        """Return what the module adds to the log-odds of a label for the one point in X."""
+        return 0.0
 
     @abstractmethod
     def _own_exponent(self) -> float:

@@ -116,15 +116,16 @@ class Taug(Splits, Wrapper):
         self.parts_ = self._decoupling().fit(X, Y, label_names=self.label_names_, run=run).models
         self.score_groups_ = self._score_groups()
 
-    def explain(self, point: Any, label: int | str) -> Explanation:
-        """Return the explanation of the model that knows the label; see `Estimator.explain`."""
-        self.check_fitted()
-        number = self.label_id(label)
-        for labels, model in zip((self.head_, self.tail_), self.parts_, strict=True):
-            if number in labels:
-                found: Explanation = model.explain(point, int(np.searchsorted(labels, number)))
-                return replace(found, label=number)
-        raise AssertionError("every label is in the head or in the tail")
+    def _explain(self, X: Any, label: int) -> Explanation:
+        """Return the explanation of the model that knows the label."""
+        part = int(np.isin(label, self.tail_))
+        labels = (self.head_, self.tail_)[part]
+        own: Explanation = self.parts_[part]._explain(X, int(np.searchsorted(labels, label)))
+        found = replace(own, label=label)
+        if not self.calibrations_ or found.bias is None:
+            return found
+        bias, score = log_probability(self.calibrations_[part](np.array([found.bias, found.score]))).tolist()
+        return found.carried(bias, score)
 
     def _score_groups(self) -> NDArray[np.int8] | None:
         """Return the model of each label (0 head, 1 tail), or None if both have the same scale."""

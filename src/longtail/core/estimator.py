@@ -27,6 +27,7 @@ from longtail.core.inputs import (
     check_texts,
     empty_rows,
     n_rows,
+    one_point,
 )
 from longtail.core.interrupts import plain_interrupts
 from longtail.core.job import job_of
@@ -265,12 +266,12 @@ class Estimator(Answers, Parameterised):
         return set(self.adjustable)
 
     def explain(self, point: Any, label: int | str) -> Explanation:
-        """Return how much each token of one point contributed to the score of a label.
+        """Return how much each token or feature of one point contributed to the score of a label.
 
         Parameters
         ----------
-        point : str
-            One text.
+        point : str, sparse matrix or array
+            One text, or the features of one point.
         label : int or str
             Id or name of the label.
 
@@ -284,7 +285,10 @@ class Estimator(Answers, Parameterised):
             If the model cannot explain its scores, or does not know the label.
         """
         self.check_fitted()
-        raise ParameterError(f"{type(self).__name__} cannot explain its scores; models that read texts can (XGRank)")
+        self.check_parameters()
+        number = self.label_id(label)
+        X = self._check_X(one_point(point, self.input_kind), fitted=True)
+        return self._explain(X, self._with_points(number))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model to a directory; `longtail.load_model` reads it back.
@@ -370,6 +374,19 @@ class Estimator(Answers, Parameterised):
     def _held_out_rows(self, n_points: int) -> NDArray[np.intp] | None:
         """Return the training points that training did not learn from, if there are any."""
         return None
+
+    def _explain(self, X: Any, label: int) -> Explanation:
+        """Return the explanation of a label for the one point in X; both are checked, and the label has points."""
+        raise ParameterError(
+            f"{type(self).__name__} cannot explain its scores; linear models, label trees, wrappers of them and text "
+            "networks can"
+        )
+
+    def _with_points(self, label: int) -> int:
+        """Return the label, or raise ParameterError if it has no training points, so that no model scores it."""
+        if self.label_counts_[label] == 0:
+            raise ParameterError(f"label {label} has no training points, so it has no score to explain")
+        return label
 
     @abstractmethod
     def _get_state(self) -> State:

@@ -349,6 +349,20 @@ def n_rows(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
+def one_point(point: Any, input_kind: str) -> Any:
+    """Return one point as inputs with one row: a text in a list, or features as a matrix of one row."""
+    if input_kind == "text":
+        if not isinstance(point, str):
+            raise DataError(f"explain takes one text, not {type(point).__name__}")
+        return [point]
+    if isinstance(point, str):
+        raise DataError("explain takes the features of one point: the model was trained on features, not on texts")
+    X = point if sparse.issparse(point) else np.atleast_2d(_dense(point))
+    if X.shape[0] != 1:
+        raise DataError(f"explain takes one point, not {X.shape[0]}")
+    return X
+
+
 def check_k(k: Any, n_labels: int) -> int:
     """Return k as an int, at most `n_labels`, or raise ParameterError if it is not a whole number of at least 1."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)):

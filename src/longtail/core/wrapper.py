@@ -90,14 +90,13 @@ class Wrapper(Estimator):
         view.parts_ = [part.adjusted(**own) for part, own in zip(self.parts_, taken, strict=True)]
         return view
 
-    def explain(self, point: Any, label: int | str) -> Explanation:
-        self.check_fitted()
+    def _explain(self, X: Any, label: int) -> Explanation:
         if len(self.parts_) > 1:
             raise ParameterError(
                 f"{type(self).__name__} contains {len(self.parts_)} models, and cannot explain for all; "
                 "ask one of the models in its parts_ to explain"
             )
-        explained: Explanation = self.parts_[0].explain(point, self.label_id(label))
+        explained: Explanation = self.parts_[0]._explain(X, label)
         return explained
 
     def _kind_to_fit(self) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from longtail.features.evidence import Evidence
 from longtail.features.pipeline import TextPipeline, UnitRows
 from longtail.features.text import TextFeatures
 
-__all__ = ["TextFeatures", "TextPipeline", "UnitRows"]
+__all__ = ["Evidence", "TextFeatures", "TextPipeline", "UnitRows"]

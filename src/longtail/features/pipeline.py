@@ -14,12 +14,14 @@ from scipy import sparse
 from longtail.core import codec
 from longtail.core.base import clone
 from longtail.core.estimator import Estimator, Prepared
+from longtail.core.explanation import Explanation
 from longtail.core.inputs import check_features
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.wrapper import Wrapper
 from longtail.errors import ModelError, ParameterError
+from longtail.features.places import placed
 from longtail.features.scaling import unit_rows
 from longtail.features.text import TextFeatures
 
@@ -116,6 +118,10 @@ class Pipeline(Wrapper):
         blocks = [self.model_.predict(block, k=k) for block in self._features(X)]
         return Predictions.concatenate(blocks) if blocks else Predictions(*empty_top(0, k))
 
+    def _explain(self, X: Any, label: int) -> Explanation:
+        found: Explanation = self.model_._explain(next(iter(self._features(X))), label)
+        return found
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TextPipeline(Pipeline):
@@ -161,6 +167,9 @@ class TextPipeline(Pipeline):
 
     def _features(self, X: Sequence[str]) -> Iterable[sparse.csr_matrix]:
         return self.features_.transform_chunks(X)
+
+    def _explain(self, X: Sequence[str], label: int) -> Explanation:
+        return placed(super()._explain(X, label), X[0], self.features_)
 
     def _get_state(self) -> State:
         state = super()._get_state()

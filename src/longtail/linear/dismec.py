@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.estimator import Estimator, Prepared
+from longtail.core.explanation import Explanation, feature_weights
 from longtail.core.fingerprint import fingerprint
 from longtail.core.parameters import check_at_least_zero, check_choice, check_positive, check_whole
 from longtail.core.predictions import PAD_SCORE, Predictions
@@ -280,6 +281,17 @@ class DiSMEC(Estimator):
         from scipy.special import expit  # here: it takes long to load, and other losses do not need it
 
         return Predictions(best.labels, np.where(best.labels >= 0, expit(best.scores), -np.inf))
+
+    def _explain(self, X: sparse.csr_matrix, label: int) -> Explanation:
+        bias = float(self._weights.intercepts[self._weights.of_label[label]])
+        contributions = X.data * self._weights.of_features(label, X.indices)
+        margin = bias + float(contributions.sum())
+        found = Explanation(label, margin, [], bias, feature_weights(X.indices, X.data, contributions))
+        if self.loss != "logistic":
+            return found
+        from scipy.special import expit
+
+        return found.carried(float(expit(bias)), float(expit(margin)))
 
     def _keep(self, weights: Weights) -> None:
         self._weights, self._scorer = weights, LinearScorer(weights)

@@ -113,6 +113,16 @@ class Weights:
             return np.full(self.n_labels, PAD_SCORE, np.float32)
         return np.where(self.of_label >= 0, self.intercepts[self.of_label], np.float32(PAD_SCORE))
 
+    def of_features(self, label: int, features: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return the weights that the classifier of a label has for these features; 0 where it has none."""
+        found, own = np.zeros(features.size), self.of_label[label]
+        for i, feature in enumerate(features.tolist()):
+            first, end = self.ptr[feature], self.ptr[feature + 1]
+            at = first + np.searchsorted(self.classifiers[first:end], own)
+            if at < end and self.classifiers[at] == own:
+                found[i] = self.values[at]
+        return found
+
     def to_csr(self) -> sparse.csr_matrix:
         """Return the weights as (features, labels) in float32."""
         shape = (self.ptr.size - 1, self.intercepts.size)

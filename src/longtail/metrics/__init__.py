@@ -9,7 +9,7 @@
 """
 
 from longtail.metrics.calibration import Reliability, calibration_error, reliability
-from longtail.metrics.intervals import Interval, bootstrap, hoeffding
+from longtail.metrics.intervals import Interval, bootstrap, hoeffding, paired_bootstrap
 from longtail.metrics.labelwise import (
     BAND_NAMES,
     by_band,
@@ -61,6 +61,7 @@ __all__ = [
     "macro_precision",
     "macro_recall",
     "ndcg",
+    "paired_bootstrap",
     "precision",
     "ps_ndcg",
     "ps_precision",

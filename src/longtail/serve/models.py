@@ -22,7 +22,7 @@ from longtail.errors import LongtailError, ModelError, ParameterError, first_lin
 from longtail.features.pipeline import model_behind
 from longtail.serve import metrics
 from longtail.serve.labels import Labels
-from longtail.serve.probabilities import Probabilities
+from longtail.serve.probabilities import calibrate_on, predict_log_odds
 from longtail.serve.problems import Problem, busy
 from longtail.serve.settings import ModelSettings, Settings
 
@@ -46,8 +46,6 @@ class Served:
         Fitted model; a re-ranker with exponent 0, since the exponent comes with the request.
     labels : Labels
         Its labels.
-    probabilities : Probabilities
-        Its scores as probabilities.
     exponent : float
         Exponent of requests that name none: that of a re-ranker, 0 for other models.
     stamp : tuple
@@ -64,7 +62,6 @@ class Served:
     settings: ModelSettings
     model: Any
     labels: Labels
-    probabilities: Probabilities
     exponent: float
     stamp: tuple[int, ...]
     modified: datetime
@@ -79,8 +76,7 @@ class Served:
     def predict(self, inputs: Any, k: int) -> list[Found]:
         """Return the k best labels per input with their log-odds; called in the prediction thread."""
         rows = sparse.vstack(inputs, format="csr") if self.model.input_kind == "features" else inputs
-        found = self.model.predict(rows, k=k)
-        log_odds = self.probabilities.log_odds(found)
+        found, log_odds = predict_log_odds(self.model, rows, k)
         metrics.texts.labels(self.id).inc(len(found))
         return list(zip(found.labels, log_odds, strict=True))
 
@@ -112,6 +108,8 @@ def load_served(name: str, settings: ModelSettings) -> Served:
     """
     stamp = stamp_of(settings.path)
     model = load_model(settings.path)
+    if settings.calibration is not None:
+        calibrate_on(model, settings.calibration)
     vocabulary = model.vocabulary_
     if settings.vocabulary is not None:
         vocabulary = read_vocabulary(settings.vocabulary, language=settings.language or None)
@@ -120,7 +118,7 @@ def load_served(name: str, settings: ModelSettings) -> Served:
         exponent = float(getattr(model_behind(model), "exponent", 0) or 0)
         model = model.adjusted(exponent=0.0)
     served = Served(
-        id=name, settings=settings, model=model, probabilities=Probabilities.of(model, settings.calibration),
+        id=name, settings=settings, model=model,
         labels=Labels(model, vocabulary, settings.uri_prefix, settings.language), exponent=exponent, stamp=stamp,
         modified=datetime.fromtimestamp(stamp[0] / 1e9, UTC), figures=_figures(settings.metrics),
         explains=_explains(model),
@@ -208,7 +206,7 @@ def _explains(model: Any) -> bool:
     if model.input_kind != "text":
         return False
     try:
-        model.explain(_WARM_UP, 0)
+        model.explain(_WARM_UP, int(model.label_counts_.argmax()))
     except ParameterError:
         return False
     except LongtailError:  # it would, for a text with words that it knows

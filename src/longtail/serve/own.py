@@ -15,6 +15,7 @@ from longtail.serve import schemas
 from longtail.serve.annif import problems
 from longtail.serve.feedback import entry
 from longtail.serve.models import Served
+from longtail.serve.probabilities import origin
 from longtail.serve.problems import Problem
 from longtail.serve.service import Service
 from longtail.serve.suggesting import Suggestion, check_text, suggest
@@ -138,7 +139,7 @@ def described(service: Service, served: Served) -> dict[str, Any]:
         "propensities": {
             name: float(np.quantile(propensities, level)) for name, level in _LEVELS.items()
         },
-        "probabilities": served.probabilities.origin,
+        "probabilities": origin(model),
         "exponent": served.exponent,
         "explains": served.explains,
         "feedback": service.journal.is_on,

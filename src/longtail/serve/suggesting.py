@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from longtail.compose.calibration import log_probability
+from longtail.core.calibration import log_probability
 from longtail.serve.batching import BatchQueue
 from longtail.serve.models import Found, Served
 from longtail.serve.probabilities import LEAST, shown, toward_tail
@@ -115,7 +115,7 @@ def _chosen(served: Served, found: Found, wish: Wish) -> list[Suggestion]:
     if wish.exclude:
         kept &= ~np.isin(labels, list(wish.exclude))
     labels, log_odds = labels[kept], log_odds[kept]
-    if exponent:
+    if exponent or (np.diff(log_odds) > 0).any():  # calibrated by label frequency, probabilities have their own order
         order, scores = toward_tail(labels, log_odds, served.labels.log_inverse, exponent)
         order, scores = order[: wish.limit], scores[: wish.limit]
         best, probabilities = labels[order].tolist(), shown(log_odds[order]).tolist()

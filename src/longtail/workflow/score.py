@@ -65,12 +65,49 @@ def score_predictions(
     Scores
     """
     ks = [k for k in KS if k <= predictions.k]
-    inverse = bands = None
-    if training_counts is not None and n_training_points is not None:
-        width = max(Y.shape[1], training_counts.size, int(predictions.labels.max(initial=-1)) + 1)
-        counts = np.zeros(width, np.int64)
-        counts[: training_counts.size] = training_counts
-        Y = sparse.csr_matrix((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], width))
-        inverse = (propensity or PropensityModel()).inverse(counts, n_training_points)
-        bands = by_band(Matches.of(predictions, Y), ks[-1], counts)
-    return Scores(evaluate(predictions, Y, inverse_propensities=inverse, ks=ks), bands, ks[-1])
+    matches = matched(
+        predictions, Y, training_counts=training_counts, n_training_points=n_training_points, propensity=propensity
+    )
+    inverse, bands = matches.inverse_propensities, None
+    if inverse is not None and training_counts is not None:
+        bands = by_band(matches, ks[-1], training_counts)
+    return Scores(evaluate(predictions, matches.truth, inverse_propensities=inverse, ks=ks), bands, ks[-1])
+
+
+def matched(
+    predictions: Predictions,
+    Y: sparse.csr_matrix,
+    *,
+    training_counts: NDArray[np.int64] | None = None,
+    n_training_points: int | None = None,
+    propensity: PropensityModel | None = None,
+) -> Matches:
+    """Match predictions with observed labels; with inverse propensities if training counts are given.
+
+    Labels beyond the training counts were not seen in training: they have the propensity of a label without points.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        Predicted labels.
+    Y : csr_matrix
+        Observed labels.
+    training_counts : ndarray of int64, optional
+        Training points per label.
+    n_training_points : int, optional
+        Number of training points.
+    propensity : PropensityModel, optional
+        Propensity model; `PropensityModel()` by default.
+
+    Returns
+    -------
+    Matches
+    """
+    if training_counts is None or n_training_points is None:
+        return Matches.of(predictions, Y)
+    width = max(Y.shape[1], training_counts.size, int(predictions.labels.max(initial=-1)) + 1)
+    counts = np.zeros(width, np.int64)
+    counts[: training_counts.size] = training_counts
+    wide = sparse.csr_matrix((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], width))
+    inverse = (propensity or PropensityModel()).inverse(counts, n_training_points)
+    return Matches.of(predictions, wide, inverse_propensities=inverse)

@@ -208,38 +208,19 @@ class TextModel(NetworkEstimator):
             self._copies["int8"] = quantised(self.network_.to(device))
         return self._copies["int8"]
 
-    def explain(self, point: str, label: int | str) -> Explanation:
-        """Return how much each token of a text contributes to the score of a label.
-
-        Parameters
-        ----------
-        point : str
-            Text.
-        label : int or str
-            Label id, or label name if the model has names.
-
-        Returns
-        -------
-        Explanation
-            Score of the label and weight per token; the absolute weights sum to 1.
-        """
-        self.check_fitted()
-        self.check_parameters()
-        text = point
-        if not isinstance(text, str):
-            raise DataError(f"explain takes one text, not {type(text).__name__}")
-        number = self.label_id(label)
+    def _explain(self, X: Sequence[str], label: int) -> Explanation:
+        text = X[0]
         ids, spans = self._reader().pieces(text)
         placement = place_to_predict(self.device, "float32")
         tokens = Tokens.of([ids])
         with torch_threads(self.n_jobs):
             batch = to_device(padded_batch(tokens, np.arange(1), self.tokeniser_.pad), placement.device)
-            score, weights = self.network_.to(placement.device).token_weights(batch, number)
+            score, weights = self.network_.to(placement.device).token_weights(batch, label)
         values = weights.cpu().numpy().astype(float)[: len(spans)]
         shown = [(span, value) for span, value in zip(spans, values, strict=False) if span is not None]
         total = sum(abs(value) for _, value in shown) or 1.0
         found = [TokenWeight(text[a:b], a, b, float(value / total)) for (a, b), value in shown]
-        return Explanation(number, score, found)
+        return Explanation(label, score, found)
 
     # --- saving and loading -------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.estimator import Estimator, Prepared
+from longtail.core.explanation import Explanation
 from longtail.core.fingerprint import data_fingerprint
 from longtail.core.inputs import check_labels
 from longtail.core.parameters import check_at_least_zero, check_choice, check_positive, check_whole
@@ -24,6 +25,7 @@ from longtail.errors import DataError, ParameterError
 from longtail.linear.solver import SolverOptions
 from longtail.objectives import resolve_weighting
 from longtail.trees.label.clustering import balanced_clusters, k_clusters
+from longtail.trees.label.explain import explained
 from longtail.trees.label.hierarchy import tree_from_hierarchy
 from longtail.trees.label.nodes import NodeTrainer
 from longtail.trees.label.representation import REPRESENTATIONS, label_representation
@@ -191,6 +193,9 @@ class LabelTreeModel(Estimator):
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
         return search(X, self.trees_, k, n_labels=self.n_labels_, beam=self.beam, n_jobs=self.n_jobs)
+
+    def _explain(self, X: sparse.csr_matrix, label: int) -> Explanation:
+        return explained(X, self.trees_, label)
 
     def _get_state(self) -> State:
         state = State({"n_trained": self.n_trained_, "n_trees": len(self.trees_)})
