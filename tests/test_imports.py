@@ -34,7 +34,9 @@ ALLOWED: dict[str, set[str]] = {
     "tune": FOUNDATION | {"workflow", "bench", "compose"},
     # compose: scores as probabilities
     "report": FOUNDATION | {"workflow", "compose"},
-    "app": FOUNDATION | {"linear", "workflow", "bench", "report", "tune"},
+    # compose: calibrations and the formula of the dial from head to tail
+    "serve": FOUNDATION | {"compose", "workflow"},
+    "app": FOUNDATION | {"linear", "workflow", "bench", "report", "serve", "tune"},
     "__init__": set(),
 }
 

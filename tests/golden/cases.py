@@ -153,5 +153,6 @@ info nowhere
 bench bad.toml
 bench nowhere.toml
 bench absent.toml
+unheard-of
 serve
 """

@@ -27,10 +27,11 @@ from longtail.app import (
     models,
     predict,
     report,
+    serve,
     train,
     tune,
     warm_up,
-)  # fmt: skip
+)
 from longtail.app.streams import safe_streams, stopping
 from longtail.core.interrupts import plain_interrupts
 from longtail.core.plain import plain
@@ -92,6 +93,7 @@ app.command(cls=_Command)(convert.convert)
 app.command(cls=_Command)(info.info)
 app.command(cls=_Command)(models.models)
 app.command(cls=_Command)(tune.tune)
+app.command(cls=_Command)(serve.serve)
 app.command(cls=_Command)(bench.bench)
 app.command(cls=_Command)(demo.demo)
 app.command("warm-up", cls=_Command)(warm_up.warm_up)

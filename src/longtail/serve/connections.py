@@ -1,0 +1,76 @@
+"""Connections that cannot starve others: idle and slow ones are closed, and their number is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from longtail.serve import metrics
+from longtail.serve.problems import MEDIA_TYPE
+
+_FULL = b'{"type": "about:blank", "title": "Service Unavailable", "status": 503, "detail": "too many connections"}'
+_REFUSAL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Type: "
+    + MEDIA_TYPE.encode()
+    + b"\r\nContent-Length: "
+    + str(len(_FULL)).encode()
+    + b"\r\n\r\n"
+    + _FULL
+)
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, which waits for the head of a request without an end, with limits."""
+
+    idle_limit = 10.0  # seconds; the worker sets both
+    max_connections = 1_000
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        metrics.connections.inc()
+        if len(self.connections) > self.max_connections:
+            metrics.rejected.labels("connections").inc()
+            transport.write(_REFUSAL)
+            transport.close()
+            return
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        metrics.connections.dec()
+        self._relax()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._expect()  # the rest of the head must follow
+
+    def on_headers_complete(self) -> None:
+        self._relax()
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        # An answer may come before the whole request has, as 413 does: what still arrives is thrown away, for a while.
+        if self.cycle is not None and self.cycle.more_body and not self.transport.is_closing():
+            self._expect()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._relax()
+
+    def _expect(self) -> None:
+        self._relax()
+        self._timer = self.loop.call_later(self.idle_limit, self._give_up)
+
+    def _relax(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            metrics.rejected.labels("idle").inc()
+            self.transport.close()

@@ -1,0 +1,223 @@
+"""The models that are served, and how one takes the place of another without a failed request."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.core import store
+from longtail.core.model import KIND, load_model
+from longtail.data.vocabularies import read_vocabulary
+from longtail.errors import LongtailError, ModelError, ParameterError, first_line
+from longtail.features.pipeline import model_behind
+from longtail.serve import metrics
+from longtail.serve.labels import Labels
+from longtail.serve.probabilities import calibrate_on, predict_log_odds
+from longtail.serve.problems import Problem, busy
+from longtail.serve.settings import ModelSettings, Settings
+
+logger = logging.getLogger(__name__)
+
+Found = tuple[NDArray[np.int32], NDArray[np.float64]]  # labels of one point, best first, and their log-odds
+_WARM_UP = "the first text loads what later ones need"
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """One loaded model with all that requests ask of it; it never changes.
+
+    Parameters
+    ----------
+    id : str
+        Id in addresses.
+    settings : ModelSettings
+        What the settings say about it.
+    model : Estimator
+        Fitted model; a re-ranker with exponent 0, since the exponent comes with the request.
+    labels : Labels
+        Its labels.
+    exponent : float
+        Exponent of requests that name none: that of a re-ranker, 0 for other models.
+    stamp : tuple
+        Identity of the directory's manifest when it was loaded.
+    modified : datetime
+        When the directory was written.
+    figures : dict or None
+        Metrics to show with the model.
+    explains : bool
+        Whether the model says what each word contributed.
+    """
+
+    id: str
+    settings: ModelSettings
+    model: Any
+    labels: Labels
+    exponent: float
+    stamp: tuple[int, ...]
+    modified: datetime
+    figures: Any
+    explains: bool
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether the model reads single texts."""
+        return self.model.input_kind == "text" and (self.model.reading_ or {}).get("fields") != "separate"
+
+    def predict(self, inputs: Any, k: int) -> list[Found]:
+        """Return the k best labels per input with their log-odds; called in the prediction thread."""
+        rows = sparse.vstack(inputs, format="csr") if self.model.input_kind == "features" else inputs
+        found, log_odds = predict_log_odds(self.model, rows, k)
+        metrics.texts.labels(self.id).inc(len(found))
+        return list(zip(found.labels, log_odds, strict=True))
+
+    def check_reads_texts(self) -> None:
+        """Raise a problem unless the model reads texts."""
+        if not self.reads_texts:
+            kind = "features" if self.model.input_kind == "features" else "separate fields"
+            raise Problem(400, f"the model {self.id!r} reads {kind}; use /longtail/v1/models/{self.id}/predict")
+
+
+def load_served(name: str, settings: ModelSettings) -> Served:
+    """Load a model and all that belongs to it, and predict once, so that the first request does not wait.
+
+    Parameters
+    ----------
+    name : str
+        Id in addresses.
+    settings : ModelSettings
+        What the settings say about the model.
+
+    Returns
+    -------
+    Served
+
+    Raises
+    ------
+    LongtailError
+        If the model, its vocabulary, its calibration data or its metrics cannot be read.
+    """
+    stamp = stamp_of(settings.path)
+    model = load_model(settings.path)
+    if settings.calibration is not None:
+        calibrate_on(model, settings.calibration)
+    vocabulary = model.vocabulary_
+    if settings.vocabulary is not None:
+        vocabulary = read_vocabulary(settings.vocabulary, language=settings.language or None)
+    exponent = 0.0
+    if "exponent" in model.options():
+        exponent = float(getattr(model_behind(model), "exponent", 0) or 0)
+        model = model.adjusted(exponent=0.0)
+    served = Served(
+        id=name, settings=settings, model=model,
+        labels=Labels(model, vocabulary, settings.uri_prefix, settings.language), exponent=exponent, stamp=stamp,
+        modified=datetime.fromtimestamp(stamp[0] / 1e9, UTC), figures=_figures(settings.metrics),
+        explains=_explains(model),
+    )  # fmt: skip
+    if served.reads_texts:
+        served.predict([_WARM_UP], min(10, model.n_labels_))
+    return served
+
+
+def stamp_of(path: Path) -> tuple[int, ...]:
+    """Return what changes when a model directory is overwritten: time, inode and size of its manifest."""
+    try:
+        found = (path / store.MANIFEST).stat()
+    except OSError as error:
+        raise ModelError(f"{path}: no model here ({error.strerror}); longtail train writes one") from error
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def check_models(settings: Settings) -> None:
+    """Raise an error for a directory that is no model, before any process is started."""
+    for model in settings.models.values():
+        store.read_manifest(model.path, KIND)
+
+
+class Models:
+    """Models by id; `refresh` loads what is new or has changed and exchanges it in one step.
+
+    Parameters
+    ----------
+    settings : Settings
+        Settings of the service.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._served: dict[str, Served] = {}
+        self._loading = threading.Lock()
+
+    @property
+    def ready(self) -> bool:
+        """Whether all models are loaded."""
+        return len(self._served) == len(self.settings.models)
+
+    def all(self) -> Sequence[Served]:
+        """Return the loaded models in the order of the settings."""
+        return [self._served[name] for name in self.settings.models if name in self._served]
+
+    def get(self, name: str) -> Served:
+        """Return a model by its id, or raise a problem: 404 if there is none, 503 while it is loading."""
+        served = self._served.get(name)
+        if served is not None:
+            return served
+        if name in self.settings.models:
+            raise busy(f"the model {name!r} is being loaded; try again in a moment")
+        raise Problem(404, f"Project '{name}' not found", "Project not found")
+
+    def refresh(self) -> None:
+        """Load models that are not loaded, or whose directories have changed; called in a thread.
+
+        Raises
+        ------
+        LongtailError
+            If a model cannot be loaded for the first time. One that cannot be loaded again stays as it was.
+        """
+        with self._loading:
+            for name, settings in self.settings.models.items():
+                old = self._served.get(name)
+                try:
+                    if old is not None and stamp_of(settings.path) == old.stamp:
+                        continue
+                    new = load_served(name, settings)
+                except (LongtailError, OSError, MemoryError) as error:
+                    metrics.reloads.labels(name, "failed").inc()
+                    if old is None:
+                        raise
+                    logger.error("model %s: not replaced, the old one stays (%s)", name, first_line(error))
+                    continue
+                self._served = {**self._served, name: new}
+                metrics.reloads.labels(name, "loaded").inc()
+                logger.info("model %s: loaded from %s", name, settings.path)
+
+
+def _explains(model: Any) -> bool:
+    """Return whether a model explains its scores, by asking it."""
+    if model.input_kind != "text":
+        return False
+    try:
+        model.explain(_WARM_UP, int(model.label_counts_.argmax()))
+    except ParameterError:
+        return False
+    except LongtailError:  # it would, for a text with words that it knows
+        return True
+    return True
+
+
+def _figures(path: Path | None) -> Any:
+    if path is None:
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ParameterError(f"{path}: not the JSON of `longtail evaluate --json` ({first_line(error)})") from error

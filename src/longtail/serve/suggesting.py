@@ -1,0 +1,129 @@
+"""From texts to suggestions: which labels to ask the model for, and which of them to return in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from longtail.core.calibration import log_probability
+from longtail.serve.batching import BatchQueue
+from longtail.serve.models import Found, Served
+from longtail.serve.probabilities import LEAST, shown, toward_tail
+from longtail.serve.problems import Problem
+
+_STEPS = (10, 20, 50, 100, 200, 500, 1000)  # numbers of labels that are asked for, so that requests share batches
+_CANDIDATES = 100  # labels that are re-ranked where an exponent is given
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a request asks for.
+
+    Parameters
+    ----------
+    limit : int, default 10
+        Labels per text.
+    threshold : float, default 0.0
+        Leave out labels with a lower probability.
+    exponent : float or None, default None
+        Rank by P / p^exponent; None means the model's own, 0 by probability.
+    exclude : frozenset of int, default frozenset()
+        Numbers of labels never to suggest.
+    """
+
+    limit: int = 10
+    threshold: float = 0.0
+    exponent: float | None = None
+    exclude: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """One suggested label.
+
+    Parameters
+    ----------
+    label : int
+        Number of the label.
+    score : float
+        What it is ranked by, in (0, 1].
+    probability : float
+        Its probability, in (0, 1].
+    """
+
+    label: int
+    score: float
+    probability: float
+
+
+def check_text(text: str, most: int) -> str:
+    """Return a text, or raise a problem if it is too long or has characters that no text has."""
+    if len(text) > most:
+        raise Problem(413, f"the text has {len(text):,} characters, but at most {most:,} are allowed")
+    if "\0" in text:
+        raise Problem(400, f"the text has a NUL character (position {text.index(chr(0))}); remove it")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise Problem(400, f"the text has a lone surrogate (position {error.start}); send whole characters") from error
+    return text
+
+
+async def suggest(queue: BatchQueue, served: Served, texts: Sequence[Any], wish: Wish) -> list[list[Suggestion]]:
+    """Return suggestions for each text, best first.
+
+    Parameters
+    ----------
+    queue : BatchQueue
+        Where the texts wait for the model.
+    served : Served
+        Model.
+    texts : sequence
+        Texts, or rows of features for a model that reads these.
+    wish : Wish
+        What to return.
+
+    Returns
+    -------
+    list of list of Suggestion
+    """
+    if wish.limit == 0 or not len(texts):
+        return [[] for _ in texts]
+    k = _asked(served, wish)
+    found = await queue.submit((served, k), lambda inputs: served.predict(inputs, k), texts)
+    return [_chosen(served, one, wish) for one in found]
+
+
+def _asked(served: Served, wish: Wish) -> int:
+    """Return the number of labels to ask the model for: a function of the request alone, whatever else is waiting."""
+    wanted = wish.limit + len(wish.exclude)
+    if served.exponent if wish.exponent is None else wish.exponent:
+        wanted = max(wanted, _CANDIDATES)
+    step = next((step for step in _STEPS if step >= wanted), wanted)
+    return min(step, len(served.labels))
+
+
+def _chosen(served: Served, found: Found, wish: Wish) -> list[Suggestion]:
+    labels, log_odds = found
+    exponent = served.exponent if wish.exponent is None else wish.exponent
+    kept = labels >= 0
+    if wish.threshold > 0:
+        kept &= np.exp(log_probability(log_odds)) >= wish.threshold
+    if wish.exclude:
+        kept &= ~np.isin(labels, list(wish.exclude))
+    labels, log_odds = labels[kept], log_odds[kept]
+    if exponent or (np.diff(log_odds) > 0).any():  # calibrated by label frequency, probabilities have their own order
+        order, scores = toward_tail(labels, log_odds, served.labels.log_inverse, exponent)
+        order, scores = order[: wish.limit], scores[: wish.limit]
+        best, probabilities = labels[order].tolist(), shown(log_odds[order]).tolist()
+        return [Suggestion(*one) for one in zip(best, _rounded(scores.tolist()), _rounded(probabilities), strict=True)]
+    labels, log_odds = labels[: wish.limit], log_odds[: wish.limit]
+    plain = _rounded(shown(log_odds).tolist())
+    return [Suggestion(label, score, score) for label, score in zip(labels.tolist(), plain, strict=True)]
+
+
+def _rounded(values: list[float]) -> list[float]:
+    return [max(round(value, 6), LEAST) for value in values]

@@ -1,0 +1,170 @@
+"""The process that `longtail serve` is: it binds the address and keeps workers running.
+
+A worker that ends unasked is replaced. SIGTERM and SIGINT end all workers, which finish what they have accepted; SIGHUP
+makes them load models that have changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from longtail.errors import ModelError, ParameterError
+from longtail.serve.app import check_installed
+from longtail.serve.settings import Settings, to_json
+
+logger = logging.getLogger(__name__)
+
+_CANNOT_LOAD = 3  # as in `worker`, which must not be imported here: it would load the models' libraries
+_QUICK = 5.0  # seconds: a worker that ends sooner is not replaced at once
+_BACKLOG = 1024  # connections that the system keeps until a worker takes them
+
+
+class Supervisor:
+    """Workers around one listening socket.
+
+    Parameters
+    ----------
+    settings : Settings
+        Settings of the service.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        check_installed()
+        self.settings = settings
+        self.listening = bind(settings.host, settings.port)
+        self.port: int = self.listening.getsockname()[1]
+        self._workers: dict[int, subprocess.Popen[bytes]] = {}
+        self._started: dict[int, float] = {}
+        self._stopping = False
+        self._again = False
+        self._numbers = tempfile.mkdtemp(prefix="longtail-metrics-")
+
+    def run(self, say: Callable[[str], None]) -> int:
+        """Serve until a signal comes.
+
+        Parameters
+        ----------
+        say : callable
+            Tells the user something.
+
+        Returns
+        -------
+        int
+            Exit code.
+        """
+        allow_connections(self.settings.max_connections)
+        if self.settings.feedback is not None:
+            self.settings.feedback.mkdir(parents=True, exist_ok=True)
+        wanted = {signal.SIGTERM: self._stop, signal.SIGINT: self._stop, signal.SIGHUP: self._refresh}
+        before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
+        host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
+        try:
+            for _ in range(self.settings.workers):
+                self._start()
+            say(f"serving {', '.join(self.settings.models)} at http://{host}:{self.port}/ (Ctrl-C ends it)")
+            return self._watch(say)
+        finally:
+            self._end_all()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            self.listening.close()
+            shutil.rmtree(self._numbers, ignore_errors=True)
+
+    def _watch(self, say: Callable[[str], None]) -> int:
+        while not self._stopping:
+            time.sleep(0.1)  # a signal ends it early
+            if self._again:
+                self._again = False
+                self._signal_all(signal.SIGHUP)
+            for pid, worker in list(self._workers.items()):
+                code = worker.poll()
+                if code is None or self._stopping:
+                    continue
+                self._forget(pid)
+                if code == _CANNOT_LOAD:
+                    raise ModelError("a worker cannot load the models; the line above says why")
+                said = f"signal {-code}" if code < 0 else f"exit code {code}"
+                say(f"warning: worker {pid} ended ({said}); starting another")
+                if time.monotonic() - self._started.pop(pid) < _QUICK:
+                    time.sleep(1)
+                self._start()
+        return 0
+
+    def _start(self) -> None:
+        environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": self._numbers}
+        descriptor = self.listening.fileno()
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "longtail.serve.worker", str(descriptor)],
+            stdin=subprocess.PIPE, pass_fds=[descriptor], env=environment,
+            process_group=0,  # Ctrl-C reaches this process alone, which then tells the workers
+        )  # fmt: skip
+        assert worker.stdin is not None
+        with contextlib.suppress(BrokenPipeError), worker.stdin:
+            worker.stdin.write(to_json(self.settings).encode())
+        self._workers[worker.pid], self._started[worker.pid] = worker, time.monotonic()
+
+    def _end_all(self) -> None:
+        """Ask all workers to end, and wait until they have finished; those that do not are killed."""
+        self._signal_all(signal.SIGTERM)
+        until = time.monotonic() + self.settings.drain + self.settings.time_limit + 10
+        for worker in self._workers.values():
+            try:
+                worker.wait(max(0.1, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
+
+    def _signal_all(self, number: int) -> None:
+        for worker in self._workers.values():
+            with contextlib.suppress(ProcessLookupError):
+                worker.send_signal(number)
+
+    def _forget(self, pid: int) -> None:
+        del self._workers[pid]
+        with contextlib.suppress(OSError):
+            from prometheus_client.multiprocess import mark_process_dead
+
+            mark_process_dead(pid, self._numbers)  # type: ignore[no-untyped-call]
+
+    def _stop(self, _number: int, _frame: Any) -> None:
+        self._stopping = True
+
+    def _refresh(self, _number: int, _frame: Any) -> None:
+        self._again = True
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket that listens, or raise ParameterError if the address cannot be had."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        raise ParameterError(f"cannot listen on {host} port {port}: {error.strerror}; use --host or --port") from error
+    listening.set_inheritable(True)
+    return listening
+
+
+def allow_connections(number: int) -> None:
+    """Raise the limit on open files, as far as the system allows, so that `number` connections fit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = number + 256
+    if soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

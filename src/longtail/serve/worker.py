@@ -1,0 +1,101 @@
+"""One worker process, started by `supervisor`: `python -m longtail.serve.worker DESCRIPTOR`, settings on stdin.
+
+SIGTERM drains: /health/ready says 503 and answers close their connections, so that clients go elsewhere; then the
+listening socket is closed, and the process ends when the last accepted request is answered. SIGHUP loads models that
+have changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from typing import Any
+
+import uvicorn
+
+from longtail.errors import LongtailError, first_line
+from longtail.serve.app import create_app
+from longtail.serve.connections import GuardedProtocol
+from longtail.serve.settings import Settings, from_json
+
+CANNOT_LOAD = 3  # exit code: starting another worker would not help
+
+
+class Worker(uvicorn.Server):
+    """uvicorn's server, which drains before it ends.
+
+    Parameters
+    ----------
+    settings : Settings
+        Settings of the service.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        app, self.service = create_app(settings, self._stop_now)
+        GuardedProtocol.idle_limit, GuardedProtocol.max_connections = settings.idle_limit, settings.max_connections
+        self.settings = settings
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=GuardedProtocol,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                lifespan="on",
+                timeout_keep_alive=max(1, int(settings.idle_limit)),
+                timeout_graceful_shutdown=int(settings.time_limit) + 1,
+            )
+        )
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        if self.service.draining:  # a second signal
+            super().handle_exit(sig, frame)
+            return
+        self.service.draining = True
+        asyncio.get_running_loop().call_soon_threadsafe(self._drain)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, self.service.refresh)
+        loop.create_task(self._end_with_parent(os.getppid()))  # noqa: RUF006 (it ends with the loop)
+
+    def _drain(self) -> None:
+        asyncio.get_running_loop().call_later(self.settings.drain, self._stop_now)
+
+    def _stop_now(self) -> None:
+        self.should_exit = True
+
+    async def _end_with_parent(self, parent: int) -> None:
+        """End if the supervisor was killed: nobody would replace this worker, or stop it."""
+        while os.getppid() == parent:
+            await asyncio.sleep(1)
+        self._stop_now()
+
+
+def main() -> int:
+    """Serve until a signal; return the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    settings = from_json(sys.stdin.read())
+    listening = socket.socket(fileno=int(sys.argv[1]))
+    worker = Worker(settings)
+    try:
+        worker.run([listening])
+    except KeyboardInterrupt:  # uvicorn raises the signals that it got once more, when it has ended
+        return 0
+    failed = worker.service.failed
+    if failed is not None:
+        message = str(failed) if isinstance(failed, LongtailError) else f"{type(failed).__name__}: {first_line(failed)}"
+        logging.getLogger(__name__).error("%s", message)
+        return CANNOT_LOAD
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # uvicorn raises it once more at the end; it takes it over meanwhile
+    sys.exit(main())
