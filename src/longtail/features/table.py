@@ -104,19 +104,20 @@ class TermTable:
             return np.fromiter((self._ids[term] for term in terms), np.int32, len(terms))
 
         counts = self.counter.count(texts, numbers)
+        if keep:
+            self._kept.append(counts)
+        if self.weighting.learns_nothing:
+            return
         width = len(self._ids) if hashing is None else hashing
         self._n_texts += counts.shape[0]
         self._in_texts = np.pad(self._in_texts, (0, width - self._in_texts.size))
         self._in_all = np.pad(self._in_all, (0, width - self._in_all.size))
         self._in_texts += np.bincount(counts.indices, minlength=width)
         self._in_all += np.bincount(counts.indices, weights=counts.data, minlength=width)
-        if keep:
-            self._kept.append(counts)
 
     def choose(self) -> None:
         """Choose the columns and set their weights; `training_rows` may follow."""
         if self.weighting.learns_nothing:
-            self._columns = np.arange(self.weighting.hashing or 0)
             return
         terms = list(self._ids)
         order = terms.__getitem__ if self.weighting.hashing is None else int
@@ -152,16 +153,27 @@ class TermTable:
 
     def training_rows(self, n_jobs: int | None) -> Iterator[sparse.csr_matrix]:
         """Yield the rows of the texts that were learned, chunk by chunk; their counts are not kept."""
-        columns, counted = self._columns, self._kept
-        number = np.full(columns.max() + 1, -1, np.int32)
-        number[columns] = np.arange(columns.size, dtype=np.int32)
+        counted, numbers = self._kept, self._numbers()
         self._begin()
 
         def weigh(_: int) -> sparse.csr_matrix:
-            return self._weighted(_renumbered(counted.popleft(), number, columns.size))
+            counts = counted.popleft()
+            if numbers is None:
+                counts.resize(counts.shape[0], self.n_columns)
+            else:
+                counts = _renumbered(counts, numbers, self.n_columns)
+            return self._weighted(counts)
 
         with in_threads(weigh, range(len(counted)), n_jobs=n_jobs) as blocks:
             yield from blocks
+
+    def _numbers(self) -> NDArray[np.int32] | None:
+        """Return the column of each number that a term had while learning, -1 for none; None if it is the same."""
+        if self.weighting.learns_nothing:
+            return None
+        numbers = np.full(self._columns.max() + 1, -1, np.int32)
+        numbers[self._columns] = np.arange(self._columns.size, dtype=np.int32)
+        return numbers
 
     def forget_training(self) -> None:
         """Drop what only `training_rows` needs."""
