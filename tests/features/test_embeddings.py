@@ -16,6 +16,8 @@ import torch
 
 import longtail
 from contract.models import TRAIN
+from longtail.core.progress import Silent
+from longtail.core.run import Run
 from longtail.errors import ModelError, ParameterError
 from longtail.features import TextFeatures, TextPipeline
 from longtail.neural.text.encoder import TextEncoder
@@ -70,6 +72,21 @@ def test_the_encoder_is_saved_with_the_model(tmp_path: Path) -> None:
         (tmp_path / "elsewhere").rename(folder)
         np.testing.assert_array_equal(found.labels, expected.labels)
         np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+
+
+def test_reading_by_the_encoder_is_shown() -> None:
+    steps: list[tuple[str, int]] = []
+
+    class Shown(Silent):
+        def start(self, task: str, total: int) -> None:
+            steps.append((task, total))
+
+        def advance(self, amount: int = 1) -> None:
+            steps[-1:] = [(steps[-1][0], steps[-1][1] - amount)]
+
+    model = TextPipeline(model=longtail.Popularity(), features=features())
+    model.fit(TEXTS, TRAIN.Y, run=Run(Shown()))
+    assert ("features", 0) in steps
 
 
 def test_a_sentence_transformers_folder_says_pooling_and_length(tmp_path: Path) -> None:

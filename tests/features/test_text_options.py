@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from sklearn.utils import murmurhash3_32
 import longtail
 from longtail.core import codec, store
 from longtail.data import read_dataset
-from longtail.errors import DataError, NotFittedError, ParameterError
+from longtail.errors import DataError, MissingExtraError, NotFittedError, ParameterError
 from longtail.features import TextFeatures, TextPipeline, counting, hashing
 
 PATTERN = counting.DEFAULT_PATTERN
@@ -220,3 +222,24 @@ def test_refuses(parameters: dict[str, Any], message: str) -> None:
 def test_says_when_stop_words_leave_nothing() -> None:
     with pytest.raises(DataError, match="none of the 0 distinct terms in 3 texts, stop words not counted, occurs"):
         plain(stop_words="english").fit(["the and", "of", "the"])
+
+
+@pytest.mark.parametrize(
+    ("package", "parameters"),
+    [("Stemmer", {"stem": "english"}), ("stop_words", {"stop_words": "finnish"})],
+)
+def test_says_which_extra_is_missing(package: str, parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'longtail\[stemming\]'"):
+        plain(**parameters).fit(TEXTS)
+
+
+def test_a_loaded_model_needs_neither_scikit_learn_nor_a_list_of_stop_words(tmp_path: Path) -> None:
+    model = TextPipeline(model=longtail.Popularity(), features=plain(stop_words="finnish"))
+    model.fit(["laiva ja meri", "on meri"], [[0], [1]]).save(tmp_path / "model")
+    program = (
+        "import sys; sys.modules['stop_words'] = None; import longtail; "
+        "m = longtail.load_model(sys.argv[1]); assert m.features_.transform(['ja on']).nnz == 0; "
+        "assert m.features_.transform(['laiva']).nnz == 1; assert 'sklearn' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "model")], check=True)

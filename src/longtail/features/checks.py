@@ -11,7 +11,7 @@ from longtail.core.inputs import check_path
 from longtail.core.parameters import check_choice, check_positive, check_whole
 from longtail.core.threads import thread_count
 from longtail.errors import ParameterError
-from longtail.features.filtering import check_stemmer, stop_words_of
+from longtail.features.filtering import check_stemmer, check_stop_words
 from longtail.features.patterns import may_explode
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _check_words(features: TextFeatures) -> None:
                     f"{name} is for words, but analyzer is {features.analyzer!r}; for words with n-grams of characters "
                     "beside them, leave the analyzer at 'word' and set char_ngrams"
                 )
-    stop_words_of(features.stop_words)
+    check_stop_words(features.stop_words)
     if features.stem is not None:
         check_stemmer(features.stem)
     weights = features.field_weights

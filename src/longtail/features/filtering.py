@@ -6,6 +6,7 @@ the list of another version; stems are computed by the Snowball stemmer of PySte
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from longtail.core.fields import split_field
 from longtail.core.registry import unknown
 from longtail.errors import MissingExtraError, ParameterError
+
+_ENGLISH = "english"
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,19 @@ def _snowball() -> Any:
     return Stemmer
 
 
+def check_stop_words(value: Any) -> None:
+    """Raise ParameterError if `stop_words_of` would; a language is not checked where its package is not installed.
+
+    A model that is loaded has its own list and needs no package, not even scikit-learn, which takes a while to import.
+    """
+    if isinstance(value, str):
+        with contextlib.suppress(MissingExtraError):
+            if value != _ENGLISH and value not in (known := _languages()):
+                raise ParameterError(f"stop_words: {unknown('language', value, known)}")
+    elif value is not None and not (isinstance(value, (list, tuple)) and all(isinstance(word, str) for word in value)):
+        raise ParameterError(f"stop_words is {value!r:.80}, but must be a language, e.g. 'english', or a list of words")
+
+
 def stop_words_of(value: Any) -> list[str]:
     """Return stop words for a parameter.
 
@@ -88,26 +104,26 @@ def stop_words_of(value: Any) -> list[str]:
     ParameterError
         If there is no list for the language, or the value is something else.
     """
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return sorted(_of_language(value))
-    if not isinstance(value, (list, tuple)) or not all(isinstance(word, str) for word in value):
-        raise ParameterError(f"stop_words is {value!r:.80}, but must be a language, e.g. 'english', or a list of words")
-    return sorted(set(value))
+    check_stop_words(value)
+    return sorted(set(_of_language(value) if isinstance(value, str) else value or ()))
 
 
 def _of_language(language: str) -> Sequence[str]:
-    if language == "english":
+    if language == _ENGLISH:
         from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
         return list(ENGLISH_STOP_WORDS)
+    words: list[str] = _stop_words().get_stop_words(language)
+    return words
+
+
+def _languages() -> set[str]:
+    return {_ENGLISH, *_stop_words().AVAILABLE_LANGUAGES}
+
+
+def _stop_words() -> Any:
     try:
         import stop_words
     except ImportError as missing:
-        raise MissingExtraError("stop-words", "stemming", f"stop words of {language!r}") from missing
-    known = {*stop_words.LANGUAGE_MAPPING.values(), "english"}
-    if language not in known:
-        raise ParameterError(f"stop_words: {unknown('language', language, known)}")
-    words: list[str] = stop_words.get_stop_words(language)
-    return words
+        raise MissingExtraError("stop-words", "stemming", "stop words of languages other than English") from missing
+    return stop_words

@@ -27,6 +27,7 @@ from longtail.features.joining import of_dense, side_by_side, stacked, with_last
 from longtail.features.table import TermTable, Weighting
 
 CHUNK = 2_000  # texts counted at once
+ENCODED = 64  # texts that an encoder reads at once while fitting, so that progress can be seen
 BIAS_NAME = "(bias)"
 
 
@@ -250,7 +251,7 @@ class TextFeatures(Parameterised):
         if self.embeddings is not None:
             embedder = _embeddings_class().load(self.embeddings, n_jobs=self.n_jobs)
         n_texts, vectors = 0, []
-        for strings in strings_in(texts, CHUNK):
+        for strings in strings_in(texts, CHUNK if embedder is None else ENCODED):
             n_texts += len(strings)
             for table in tables:
                 table.learn(strings, keep=keep)
