@@ -7,6 +7,7 @@ Takes every n-th point of both splits, so that there are as many as asked for; t
 --embeddings, the rows are the base and the vectors of the encoder in FOLDER beside it, cut to a number of tokens.
 The descriptions of debian-depends begin with the name and the section of the package; for the rows with fields they are
 split into name and synopsis, section, and description. Seconds are those of a process on a machine with other work.
+Rows that were measured with as many points before are kept.
 Writes docs/lab/benchmarks/text-features-DATASET.json, text-embeddings-DATASET.json with --embeddings.
 """
 
@@ -23,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import add_out, decimals, markdown_table, save
+from benchmarks.common import add_out, decimals, load, markdown_table, save
 from benchmarks.common.data import add_data_root, data_root
 from benchmarks.peers import METRICS
 from longtail import DiSMEC, TextFeatures
@@ -95,10 +96,7 @@ def shortened(folder: Path, length: int, place: Path) -> Path:
 
 def rows_of(options: argparse.Namespace, encoder: Path | None) -> dict[str, dict[str, Any]]:
     if encoder is not None:
-        return {"base": {}} | {
-            f"embeddings, weight {weight:g}": {"embeddings": encoder, "embedding_weight": weight}
-            for weight in (0.5, 1.0)
-        }
+        return {"base": {}, "embeddings beside words": {"embeddings": encoder}}
     known = ROWS | (FIELDS if options.dataset == "debian-depends" else {})
     return known if options.rows is None else {name: known[name] for name in options.rows}
 
@@ -118,14 +116,15 @@ def run(options: argparse.Namespace, encoder: Path | None, command: str) -> None
     dev = sampled(read_dataset(root / "dev.jsonl.xz", label_names=train.label_names), options.dev)
     plain = (list(train.texts), list(dev.texts))
     fields = tuple([with_fields(text) for text in part] for part in plain)
-    found: dict[str, dict[str, Any]] = {}
+    kind = f"{'text-features' if encoder is None else 'text-embeddings'}-{options.dataset}"
+    size = {"part": "dev", "train_points": train.n_points, "dev_points": dev.n_points}
+    before = load(kind, options.out)
+    found: dict[str, dict[str, Any]] = before["rows"] if size.items() <= before.items() else {}
     for name, parameters in rows_of(options, encoder).items():
         features = TextFeatures(**BASES[options.dataset] | parameters)
         found[name] = measured(train, dev, fields if name in FIELDS else plain, features)
         print(name, found[name], file=sys.stderr, flush=True)
-        content = {"part": "dev", "train_points": train.n_points, "dev_points": dev.n_points, "rows": found}
-        kind = "text-features" if encoder is None else "text-embeddings"
-        save(f"{kind}-{options.dataset}", content | {"table": table(found)}, command, folder=options.out)
+        save(kind, size | {"rows": found, "table": table(found)}, command, folder=options.out)
 
 
 def main() -> None:
