@@ -140,6 +140,36 @@ def test_separate_fields_need_fields_in_prediction(cli, catalogue):
     assert (code, "was trained on separate fields" in err) == (2, True)
 
 
+def test_separate_fields_have_weights_stop_words_and_stems(cli, catalogue):
+    out = catalogue / "m"
+    more = ("--set", "features.field_weights={title=2.0}", "--set", "features.stem=english")
+    more = (*more, "--set", "features.stop_words=english", "--set", "features.char_ngrams=[2,3]")
+    assert cli("train", catalogue / "books.csv", *READING, "--fields", "separate", *MODEL, *more, "-o", out)[0] == 0
+    features = longtail.load_model(out).features_
+    assert features.field_weights == {"title": 2.0, "abstract": 1.0}
+    assert {"title_cat", "abstract_whisker", "title_book"} <= set(features.vocabulary_)
+    assert "title_on" not in features.vocabulary_
+    assert json.loads(cli("evaluate", out, catalogue / "books.csv", "--json")[1])["P@1"] == 100
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--set", "features.field_weights={title=2.0}"), "is for several text fields with --fields separate"),
+        (
+            ("--fields", "separate", "--set", "features.field_weights={titel=2.0}"),
+            'features.field_weights: unknown field "titel"; did you mean "title"? known: abstract, title',
+        ),
+        (("--set", "features.stem=klingon"), 'stem: unknown language "klingon"'),
+        (("--set", "features.embeddings=./nowhere"), "the encoder folder ./nowhere does not exist"),
+    ],
+)
+def test_features_that_cannot_be_made_are_refused_before_anything_is_written(cli, catalogue, more, message):
+    code, _, err = cli("train", catalogue / "books.csv", *READING, *MODEL, *more, "-o", catalogue / "m")
+    assert (code, message in err) == (2, True), err
+    assert not (catalogue / "m").exists()
+
+
 def test_the_example_of_the_guide_writes_suggestions(cli, catalogue, monkeypatch):
     monkeypatch.chdir(catalogue)
     guide = Path(__file__).parents[2] / "docs" / "from-your-catalogue.md"

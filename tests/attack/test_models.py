@@ -57,6 +57,12 @@ ONCE = {
     "a truth value that is 2": ("bonsai", lambda model: model.arrays["learned/tree0/is_dense"].view(np.uint8).fill(2)),
     "means": ("pfastrexml, means", entry("learned/means/means.indices", 2**30)),
     "head": ("taug", entry("learned/head", 2**30)),
+    "hashes of terms": ("textpipeline, hashed", entry("learned/features/buckets", 0)),
+    "a weight of characters": ("textpipeline, hashed", entry("learned/features/characters/idf", np.inf)),
+    "stop words": (
+        "textpipeline, hashed",
+        lambda model: model.manifest["state"]["learned"]["features"].update(stop_words=[1]),
+    ),
     "too few names": ("dismec", lambda model: model.manifest["label_names"].pop()),
     "a name twice": ("dismec", lambda model: model.manifest.update(label_names=["a"] * 6)),
     "a lone surrogate": ("dismec", lambda model: model.manifest["params"].update(loss="\ud800")),

@@ -6,6 +6,7 @@ import functools
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import longtail
 from contract.models import NAMES, TRAIN, make
@@ -25,6 +26,16 @@ def _plain(name: str) -> Callable[[], Estimator]:
     return build
 
 
+def _texts(**options: Any) -> Estimator:
+    return longtail.TextPipeline(model=longtail.DiSMEC(), features=longtail.TextFeatures(min_df=1, **options))
+
+
+def _encoder() -> str:
+    from neural.text.tiny import planted_encoder
+
+    return planted_encoder()
+
+
 _VARIANTS: dict[str, Callable[[], Estimator]] = {
     "dismec, float32": lambda: longtail.DiSMEC(weight_dtype="float32"),
     "dismec, logistic": lambda: longtail.DiSMEC(loss="logistic"),
@@ -38,6 +49,11 @@ _VARIANTS: dict[str, Callable[[], Estimator]] = {
     "propensityrerank of textpipeline": lambda: longtail.PropensityRerank(
         base=longtail.TextPipeline(model=longtail.FastXML(n_trees=2), features=longtail.TextFeatures(min_df=1)), folds=2
     ),
+    "textpipeline, words and characters": lambda: _texts(
+        stop_words=["b"], stem="english", char_ngrams=(2, 3), field_weights={"a": 2.0}
+    ),
+    "textpipeline, hashed": lambda: _texts(hashing=64, char_ngrams=(2, 3), stop_words=["b"]),
+    "textpipeline, embeddings": lambda: _texts(embeddings=_encoder()),
     "glas, hidden": lambda: make("glas", epochs=1, hidden=(8,), loss="bce"),
     "xgrank, clusters": lambda: make("xgrank", epochs=1, clusters_above=2, cluster_size=2, n_retrieved=2),
     "xgrank, words": lambda: make("xgrank", epochs=1, label_features="words"),
@@ -48,7 +64,7 @@ VICTIMS: dict[str, Callable[[], Estimator]] = {name: _plain(name) for name in NA
 # Those that need no torch, for tests that take seconds.
 LIGHT = [
     name for name in VICTIMS
-    if not any(heavy in name for heavy in ("glas", "xgrank", "attentionxml", "aplcxlnet", "ranknet"))
+    if not any(heavy in name for heavy in ("glas", "xgrank", "attentionxml", "aplcxlnet", "ranknet", "embeddings"))
 ]  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from longtail.core import codec, store
 from longtail.errors import DataError, NotFittedError, ParameterError
 from longtail.features import TextFeatures, counting
 from longtail.features import text as module
+from longtail.features.counting import SCIKIT_LEARN_PATTERN
 
 WORDS = [*["alpha", "beta", "gamma", "delta", "epsilon", "zeta"], "e-mail", "naïve", "Übung", "x", "42", "a_b", "Alpha"]
 
@@ -38,6 +40,9 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
         {"min_df": 0.1, "max_df": 40, "norm": "l1"},
         {"norm": None, "lowercase": False, "min_df": 1},
         {"token_pattern": r"(?u)\b\w\w+\b", "max_features": 2},
+        {"stop_words": ["alpha", "x"], "ngram_range": (1, 2), "min_df": 1},
+        {"analyzer": "char", "ngram_range": (1, 3), "min_df": 2, "token_pattern": SCIKIT_LEARN_PATTERN},
+        {"analyzer": "char_wb", "ngram_range": (2, 6), "max_features": 40, "token_pattern": SCIKIT_LEARN_PATTERN},
     ],
 )
 def test_equals_scikit_learns_vectorizer(
@@ -46,9 +51,8 @@ def test_equals_scikit_learns_vectorizer(
     monkeypatch.setattr(counting, "MANY_TEXTS", many_texts)
     texts, unseen = random_texts(), [*random_texts(20, seed=1), "nothing known here", ""]
     ours = TextFeatures(**parameters)
-    theirs = TfidfVectorizer(
-        **{k: v for k, v in ours.get_params().items() if k not in ("bias", "n_jobs")}, dtype=np.float32
-    )
+    shared = inspect.signature(TfidfVectorizer).parameters
+    theirs = TfidfVectorizer(**{k: v for k, v in ours.get_params().items() if k in shared}, dtype=np.float32)
     fitted, expected = ours.fit_transform(texts), theirs.fit_transform(texts)
     assert list(ours.get_feature_names_out()) == list(theirs.get_feature_names_out())
     np.testing.assert_array_equal(fitted.toarray(), expected.toarray())

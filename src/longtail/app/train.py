@@ -87,6 +87,7 @@ def train(
     known = _vocabulary(vocabulary, language, dataset)
     estimator = build(text=dataset.X is None, values=with_vocabulary(values, known, dataset))
     check_points(estimator, dataset, data, model, separate=reading.get("fields") == "separate")
+    _name_fields(estimator, reading)
     estimator.vocabulary_ = known
     _read_label_texts(estimator, vocabulary)
     if estimator.input_kind == "features" and not helps_another_process():
@@ -155,6 +156,29 @@ def check_points(estimator: Any, dataset: Any, data: Path, model: str, *, separa
             f"has relevances of labels, which {model} cannot use; count every label as 1 by --relevance-field ''",
             path=data,
         )
+
+
+def _name_fields(estimator: Any, reading: dict[str, Any]) -> None:
+    """Tell TextFeatures the names of separate fields, where weights, stop words or stems need them."""
+    from longtail.core.registry import unknown
+    from longtail.data.reading import Reading
+    from longtail.errors import ParameterError
+    from longtail.features import TextPipeline
+
+    features = estimator.features if isinstance(estimator, TextPipeline) else None
+    if features is None:
+        return
+    weights = features.field_weights or {}
+    if reading.get("fields") != "separate":
+        if weights:
+            raise ParameterError("features.field_weights is for several text fields with --fields separate")
+        return
+    names = [path.name for path in Reading(text=reading.get("text", "text")).text_paths()]
+    for name in weights:
+        if name not in names:
+            raise ParameterError(f"features.field_weights: {unknown('field', name, names)}")
+    if weights or features.stem is not None or features.stop_words is not None:
+        features.set_params(field_weights=dict.fromkeys(names, 1.0) | weights)
 
 
 def _mention_lengths(estimator: Any, X: Any) -> None:

@@ -35,6 +35,7 @@ _ESTIMATORS = {
 }
 _PARTS = {
     "textfeatures": "longtail.features.text:TextFeatures",
+    "textembeddings": "longtail.neural.text.embeddings:TextEmbeddings",
     "propensitymodel": "longtail.objectives.propensity:PropensityModel",
     "pw": "longtail.objectives.weighting:PW",
     "pwcb": "longtail.objectives.weighting:PWcb",

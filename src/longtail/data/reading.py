@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from longtail.core.fields import JOINT, field_prefix
 from longtail.core.parameters import check_choice
 from longtail.data.dialects import check_delimiter
 from longtail.data.encodings import check_encoding
@@ -139,5 +140,5 @@ def prefixed(text: str, field: str) -> str:
 
     So the same word makes different features in different fields.
     """
-    name = re.sub(r"[\W_]+", "-", field).strip("-") or "field"
-    return _WORD.sub(lambda match: f"{name}_{match[0]}", text)
+    prefix = field_prefix(field) + JOINT
+    return _WORD.sub(lambda match: prefix + match[0], text)

@@ -2,6 +2,7 @@
 
 Few texts, or a pattern that `features.words` does not know, take the plain path: Python's `re`, one text after the
 other. Many texts are split and counted by compiled kernels in threads. Both give the same terms in the same order.
+Stop words and stems are looked up once per distinct word of a chunk. Characters are counted by `features.characters`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from scipy import sparse
 
 from longtail.core.threads import in_threads, thread_count
 from longtail.errors import DataError
+from longtail.features.characters import count_characters, encodable
+from longtail.features.filtering import WordFilter
+from longtail.features.terms import Terms
 
 DEFAULT_PATTERN = r"(?u)\b[^\W_][\w\-]*\b"
 SCIKIT_LEARN_PATTERN = r"(?u)\b\w\w+\b"
@@ -25,28 +29,6 @@ COMPILED = (DEFAULT_PATTERN, SCIKIT_LEARN_PATTERN)  # patterns that the kernels 
 MANY_TEXTS = 100  # from here on kernels are worth loading
 
 Numbers = Callable[[Sequence[str]], NDArray[np.int32]]  # the column of each term, or -1 to drop it
-
-
-@dataclass(frozen=True, eq=False)
-class Terms:
-    """Terms of a few texts, counted per text.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Distinct terms, in the order in which they occur.
-    indptr : (texts + 1,) array of int64
-        Where the counts of each text begin, as in CSR.
-    indices : array of int32
-        Positions in `names`, in any order within a text.
-    data : array of float32
-        Counts.
-    """
-
-    names: Sequence[str]
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    data: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -60,37 +42,43 @@ class TermCounter:
     lowercase : bool
         Convert texts to lower case first.
     ngram_range : (int, int)
-        Shortest and longest run of words that is a term.
+        Shortest and longest run of words, or characters, that is a term.
     n_jobs : int or None
         Number of threads.
+    analyzer : {"word", "char", "char_wb"}, default "word"
+        What terms are made of.
+    keep : WordFilter or None, default None
+        Stop words and stems.
     """
 
     pattern: str
     lowercase: bool
     ngram_range: tuple[int, int]
     n_jobs: int | None
+    analyzer: str = "word"
+    keep: WordFilter | None = None
 
-    def chunks(self, texts: Iterable[str], chunk: int, numbers: Numbers) -> Iterator[sparse.csr_matrix]:
-        """Count the terms of texts in chunks, which are read as they are used.
+    def count(self, texts: list[str], numbers: Numbers) -> sparse.csr_matrix:
+        """Count the terms of a chunk of texts.
 
         Parameters
         ----------
-        texts : iterable of str
-            Texts; anything else is refused.
-        chunk : int
-            Texts per chunk.
+        texts : list of str
+            Texts, as `strings_in` yields them.
         numbers : callable
             Gives each term its column; a new term may widen the next matrix.
 
-        Yields
-        ------
+        Returns
+        -------
         csr_matrix of float32
             Counts with sorted int32 indices, as wide as the highest column so far needs.
         """
-        for strings in _strings(texts, chunk):
-            yield _merged([(part, numbers(part.names)) for part in self._counted(strings)], len(strings))
+        return _merged([(part, numbers(part.names)) for part in self._counted(texts)], len(texts))
 
     def _counted(self, texts: list[str]) -> Iterable[Terms]:
+        if self.analyzer != "word":
+            lower = [text.lower() for text in texts] if self.lowercase else texts
+            return [count_characters(lower, *self.ngram_range, within_words=self.analyzer == "char_wb")]
         if len(texts) < MANY_TEXTS or self.pattern not in COMPILED:
             return [self._plain(texts)]
         size = -(-len(texts) // thread_count(self.n_jobs))
@@ -101,6 +89,8 @@ class TermCounter:
         from longtail.features import words  # here: it loads Numba, which one text does not need
 
         split = words.split_texts([text.lower() for text in texts] if self.lowercase else texts, self.pattern)
+        if self.keep is not None:
+            split = words.renamed(split, self.keep(split.words))
         return Terms(*words.count_ngrams(split, *self.ngram_range))
 
     def _plain(self, texts: list[str]) -> Terms:
@@ -114,13 +104,15 @@ class TermCounter:
     def terms_of(self, text: str) -> list[str]:
         """Return the terms of one text in order, n-grams by their length."""
         words: list[str] = re.findall(self.pattern, text.lower() if self.lowercase else text)
+        if self.keep is not None:
+            words = [word for word in self.keep([encodable(word) for word in words]) if word is not None]
         shortest, longest = self.ngram_range
         if longest == 1:
             return words
         return [" ".join(words[i : i + n]) for n in range(shortest, longest + 1) for i in range(len(words) - n + 1)]
 
 
-def _strings(texts: Iterable[str], chunk: int) -> Iterator[list[str]]:
+def strings_in(texts: Iterable[str], chunk: int) -> Iterator[list[str]]:
     """Yield texts in chunks; refuse items that are not strings."""
     if isinstance(texts, (str, bytes)):
         raise DataError("texts must be a sequence of strings, not one string; put it into a list")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ from longtail.core.estimator import Estimator, Prepared
 from longtail.core.explanation import Explanation
 from longtail.core.inputs import check_features
 from longtail.core.predictions import Predictions, empty_top
+from longtail.core.progress import reported
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.wrapper import Wrapper
@@ -163,7 +164,19 @@ class TextPipeline(Pipeline):
 
     def _fit(self, prepared: Prepared, run: Run) -> None:
         self.features_ = TextFeatures() if self.features is None else clone(self.features)
-        self._fit_model(self.features_.fit_transform(prepared.X), prepared, run)
+        self._fit_model(self._training_features(prepared.X, run), prepared, run)
+
+    def _training_features(self, texts: Sequence[str], run: Run) -> sparse.csr_matrix:
+        if self.features_.embeddings is None:  # a matter of seconds
+            return self.features_.fit_transform(texts)
+        with reported(run.progress, "features", len(texts)) as advance:
+
+            def read() -> Iterator[str]:
+                for text in texts:
+                    yield text
+                    advance()
+
+            return self.features_.fit_transform(read())
 
     def _features(self, X: Sequence[str]) -> Iterable[sparse.csr_matrix]:
         return self.features_.transform_chunks(X)

@@ -1,40 +1,55 @@
-"""TF-IDF features of texts: scikit-learn's weighting, computed in chunks, with plain arrays as fitted state.
+"""Features of texts: TF-IDF with scikit-learn's weighting, and vectors of an encoder; fitted state is plain arrays.
 
-`features.counting` counts terms; here they get columns and weights. Neither fitting nor transforming keeps the texts
-in memory.
+`features.counting` counts terms, `features.table` gives them columns and weights, `features.joining` puts kinds of
+features side by side. Neither fitting nor transforming keeps the texts in memory.
 """
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core import registry
 from longtail.core.base import Parameterised
-from longtail.core.check_arrays import check_finite
-from longtail.core.parameters import check_choice, check_whole
-from longtail.core.state import State, as_bytes, from_bytes
-from longtail.core.threads import in_threads, thread_count
-from longtail.errors import DataError, ModelError, NotFittedError, ParameterError
-from longtail.features.counting import DEFAULT_PATTERN, TermCounter
-from longtail.features.patterns import may_explode
+from longtail.core.fields import JOINT, field_prefix
+from longtail.core.inputs import PathLike
+from longtail.core.parameters import check_whole
+from longtail.core.state import State
+from longtail.errors import ModelError, NotFittedError
+from longtail.features.checks import check_text_features
+from longtail.features.counting import DEFAULT_PATTERN, TermCounter, strings_in
+from longtail.features.filtering import WordFilter, stop_words_of
+from longtail.features.joining import of_dense, side_by_side, stacked, with_last_column
+from longtail.features.table import TermTable, Weighting
 
 CHUNK = 2_000  # texts counted at once
+ENCODED = 64  # texts that an encoder reads at once while fitting, so that progress can be seen
 BIAS_NAME = "(bias)"
 
 
+class Embeddings(Protocol):
+    """Texts to dense vectors: `neural.text.embeddings.TextEmbeddings`."""
+
+    width: int
+
+    def vectors(self, texts: list[str]) -> NDArray[np.float32]: ...
+
+    def state(self) -> State: ...
+
+
 class TextFeatures(Parameterised):
-    r"""Word n-gram TF-IDF: texts to CSR float32 rows, as scikit-learn's `TfidfVectorizer` computes them.
+    r"""TF-IDF of words or characters: texts to CSR float32 rows, as scikit-learn's `TfidfVectorizer` computes them.
+
+    Beside them, if asked for: n-grams of characters, and the vectors of a pretrained encoder.
 
     Parameters
     ----------
     ngram_range : (int, int), default (1, 1)
-        Shortest and longest run of words that is a feature.
+        Shortest and longest run of words that is a feature; of characters with another analyzer.
     sublinear_tf : bool, default True
         Use 1 + log(count) instead of the count.
     min_df : int or float, default 3
@@ -51,15 +66,40 @@ class TextFeatures(Parameterised):
         Keep only this many terms, the most frequent ones; None keeps all.
     bias : float, default 0.0
         If above 0, add a constant feature of this value as the last column, after the norm.
+    analyzer : {"word", "char", "char_wb"}, default "word"
+        What terms are made of: words, characters across the text, or characters within words.
+    stop_words : str, list of str or None, default None
+        Words to leave out: a language ("english", "finnish", ...) or a list. Languages other than English need the
+        extra `stemming`.
+    stem : str or None, default None
+        Language of the Snowball stemmer, e.g. "english"; needs the extra `stemming`.
+    idf : bool, default True
+        Multiply by the inverse document frequency.
+    hashing : int or None, default None
+        Number of columns among which terms are distributed by their hash, e.g. 2**20: terms are then not kept. Columns
+        that `min_df` and `max_df` leave out are removed, unless `idf` is False: then nothing is learned, all columns
+        are there, and texts can be transformed without `fit`.
+    field_weights : dict of str to float or None, default None
+        Weights of fields, for texts whose words have the prefix of their field (`fields="separate"` in
+        `read_dataset`). Fields without a weight have 1; stop words and stems need the name of each field here.
+    char_ngrams : (int, int) or None, default None
+        Add n-grams of characters within words beside the words, e.g. (3, 5).
+    char_weight : float, default 0.5
+        Length of the row of characters where that of the words is 1, before both are scaled to length 1 together.
+    embeddings : path-like or None, default None
+        Folder of a pretrained encoder, e.g. of sentence-transformers, whose vectors are added as dense columns; needs
+        the extra `deep`. The encoder is saved with the model.
+    embedding_weight : float, default 1.0
+        Length of the vector of the encoder, likewise.
     n_jobs : int, default -1
-        Number of threads, -1 for all cores. The features do not depend on it.
+        Number of threads, -1 for all cores. Features of terms do not depend on it.
 
     Attributes
     ----------
     vocabulary_ : dict of str to int
-        Column per term.
-    idf_ : array
-        Inverse document frequency per term.
+        Column per term; empty with hashing.
+    idf_ : array or None
+        Inverse document frequency per term; None with `idf=False`.
     n_texts_ : int
         Number of texts in `fit`.
     """
@@ -76,6 +116,16 @@ class TextFeatures(Parameterised):
         norm: str | None = "l2",
         max_features: int | None = None,
         bias: float = 0.0,
+        analyzer: str = "word",
+        stop_words: str | list[str] | None = None,
+        stem: str | None = None,
+        idf: bool = True,
+        hashing: int | None = None,
+        field_weights: dict[str, float] | None = None,
+        char_ngrams: tuple[int, int] | None = None,
+        char_weight: float = 0.5,
+        embeddings: PathLike | None = None,
+        embedding_weight: float = 1.0,
         n_jobs: int = -1,
     ) -> None:
         self.ngram_range = ngram_range
@@ -87,6 +137,16 @@ class TextFeatures(Parameterised):
         self.norm = norm
         self.max_features = max_features
         self.bias = bias
+        self.analyzer = analyzer
+        self.stop_words = stop_words
+        self.stem = stem
+        self.idf = idf
+        self.hashing = hashing
+        self.field_weights = field_weights
+        self.char_ngrams = char_ngrams
+        self.char_weight = char_weight
+        self.embeddings = embeddings
+        self.embedding_weight = embedding_weight
         self.n_jobs = n_jobs
 
     def fit(self, texts: Iterable[str], y: Any = None) -> Self:
@@ -103,6 +163,8 @@ class TextFeatures(Parameterised):
         self
         """
         self._learn(texts, keep=False)
+        for table in self.tables_:
+            table.forget_training()
         return self
 
     def fit_transform(self, texts: Iterable[str], y: Any = None) -> sparse.csr_matrix:
@@ -118,15 +180,13 @@ class TextFeatures(Parameterised):
         -------
         (n, n_features_) csr_matrix of float32
         """
-        columns, counted = self._learn(texts, keep=True)
-        number = np.full(columns.max() + 1, -1, np.int32)
-        number[columns] = np.arange(columns.size, dtype=np.int32)
-
-        def weigh(_: int) -> sparse.csr_matrix:
-            return self._weighted(_renumbered(counted.popleft(), number, columns.size))
-
-        with in_threads(weigh, range(len(counted)), n_jobs=self.n_jobs) as blocks:
-            return _stack(blocks, self.n_features_)
+        vectors = self._learn(texts, keep=True)
+        parts: list[Iterable[Any]] = [table.training_rows(self.n_jobs) for table in self.tables_]
+        if self.embedder_ is None:
+            blocks = (self._joined([*rows], None) for rows in zip(*parts, strict=True))
+        else:
+            blocks = (self._joined([*rows], found) for *rows, found in zip(*parts, vectors, strict=True))
+        return stacked(blocks, self.n_features_)
 
     def transform(self, texts: Iterable[str]) -> sparse.csr_matrix:
         """Return the features of the texts; unknown words are ignored.
@@ -141,7 +201,7 @@ class TextFeatures(Parameterised):
         (n, n_features_) csr_matrix of float32
             With sorted int32 indices.
         """
-        return _stack(self.transform_chunks(texts), self.n_features_)
+        return stacked(self.transform_chunks(texts), self.n_features_)
 
     def transform_chunks(self, texts: Iterable[str], chunk: int = CHUNK) -> Iterator[sparse.csr_matrix]:
         """Transform texts in blocks, for features that do not fit into memory.
@@ -162,188 +222,119 @@ class TextFeatures(Parameterised):
         return self._transformed(texts, int(chunk))
 
     def _transformed(self, texts: Iterable[str], chunk: int) -> Iterator[sparse.csr_matrix]:
-        known = self.vocabulary_
-
-        def numbers(terms: Sequence[str]) -> NDArray[np.int32]:
-            return np.fromiter((known.get(term, -1) for term in terms), np.int32, len(terms))
-
-        for counts in self._counter().chunks(texts, chunk, numbers):
-            counts.resize(counts.shape[0], len(known))
-            yield self._weighted(counts)
+        for strings in strings_in(texts, chunk):
+            rows = [table.transform(strings) for table in self.tables_]
+            yield self._joined(rows, None if self.embedder_ is None else self.embedder_.vectors(strings))
 
     @property
     def n_features_(self) -> int:
-        """Number of columns: the vocabulary and the bias, if there is one."""
+        """Number of columns: terms, vectors and the bias, as far as there are any."""
         self.check_fitted()
-        return len(self.vocabulary_) + (self.bias > 0)
+        vectors = 0 if self.embedder_ is None else self.embedder_.width
+        return sum(table.n_columns for table in self.tables_) + vectors + (self.bias > 0)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return the term of each column."""
+        """Return the term of each column; its hash, as in "#123", with hashing."""
         self.check_fitted()
-        return np.array([*self.vocabulary_, *([BIAS_NAME] if self.bias > 0 else [])], dtype=object)
+        words, *characters = self.tables_
+        names = words.names() + [f"char:{name}" for table in characters for name in table.names()]
+        if self.embedder_ is not None:
+            names += [f"embedding:{i}" for i in range(self.embedder_.width)]
+        return np.array([*names, *([BIAS_NAME] if self.bias > 0 else [])], dtype=object)
 
-    def _learn(self, texts: Iterable[str], *, keep: bool) -> tuple[NDArray[np.intp], deque[sparse.csr_matrix]]:
-        """Count chunk by chunk and set the fitted attributes.
-
-        Returns the columns that make the vocabulary, in its order, and with `keep` the counts of each chunk.
-        """
+    def _learn(self, texts: Iterable[str], *, keep: bool) -> list[NDArray[np.float32]]:
+        """Count chunk by chunk and set the fitted attributes; return the encoder's vectors with `keep`."""
         self.check_parameters()
-        ids: defaultdict[str, int] = defaultdict()
-        ids.default_factory = ids.__len__
-        n_texts, in_texts, in_all = 0, np.zeros(0, np.int64), np.zeros(0)
-        kept: deque[sparse.csr_matrix] = deque()
+        stop_words = stop_words_of(self.stop_words)
+        tables = self._new_tables(stop_words)
+        embedder = None
+        if self.embeddings is not None:
+            embedder = _embeddings_class().load(self.embeddings, n_jobs=self.n_jobs)
+        n_texts, vectors = 0, []
+        for strings in strings_in(texts, CHUNK if embedder is None else ENCODED):
+            n_texts += len(strings)
+            for table in tables:
+                table.learn(strings, keep=keep)
+            if keep and embedder is not None:
+                vectors.append(embedder.vectors(strings))
+        for table in tables:
+            table.choose()
+        self._set_learned(n_texts, stop_words, tables, embedder)
+        return vectors
 
-        def numbers(terms: Sequence[str]) -> NDArray[np.int32]:
-            return np.fromiter((ids[term] for term in terms), np.int32, len(terms))
+    def _set_learned(
+        self, n_texts: int, stop_words: list[str], tables: list[TermTable], embedder: Embeddings | None
+    ) -> None:
+        self.n_texts_, self.stop_words_, self.tables_, self.embedder_ = n_texts, stop_words, tables, embedder
+        self.vocabulary_, self.idf_ = tables[0].vocabulary, tables[0].idf
 
-        for counts in self._counter().chunks(texts, CHUNK, numbers):
-            n_texts += counts.shape[0]
-            in_texts = np.pad(in_texts, (0, len(ids) - in_texts.size))
-            in_all = np.pad(in_all, (0, len(ids) - in_all.size))
-            in_texts += np.bincount(counts.indices, minlength=len(ids))
-            in_all += np.bincount(counts.indices, weights=counts.data, minlength=len(ids))
-            if keep:
-                kept.append(counts)
-        return self._choose(list(ids), n_texts, in_texts, in_all), kept
+    def _new_tables(self, stop_words: list[str]) -> list[TermTable]:
+        """Return an empty table of words, or of what the analyzer says, and one of characters if there are any."""
+        fields = {
+            (name.lower() if self.lowercase else name) + JOINT: weight
+            for name, weight in ((field_prefix(field), weight) for field, weight in (self.field_weights or {}).items())
+        }
+        limits = (self.sublinear_tf, self.min_df, self.max_df, self.norm, self.max_features, self.hashing, self.idf)
+        keep = None
+        if stop_words or self.stem is not None:
+            known = frozenset(word.lower() if self.lowercase else word for word in stop_words)
+            keep = WordFilter(known, self.stem, frozenset(fields))
 
-    def _choose(
-        self, terms: list[str], n_texts: int, in_texts: NDArray[np.int64], in_all: NDArray[np.float64]
-    ) -> NDArray[np.intp]:
-        """Set the vocabulary, in alphabetical order, and its idf; return the ids of its terms."""
-        least, most = _as_count(self.min_df, n_texts), _as_count(self.max_df, n_texts)
-        frequent = np.flatnonzero((in_texts >= least) & (in_texts <= most))
-        if frequent.size == 0:
-            raise DataError(
-                f"no features left: none of the {len(terms)} distinct terms in {n_texts} texts occurs in at least "
-                f"{least:g} and at most {most:g} texts (min_df={self.min_df!r}, max_df={self.max_df!r})"
-            )
-        chosen = sorted(frequent.tolist(), key=terms.__getitem__)
-        if self.max_features is not None:
-            # Most frequent first, ties in alphabetical order; then alphabetical again.
-            chosen = sorted(sorted(chosen, key=lambda c: -in_all[c])[: self.max_features], key=terms.__getitem__)
-        columns = np.asarray(chosen, dtype=np.intp)
-        self.vocabulary_ = {terms[column]: i for i, column in enumerate(chosen)}
-        df = in_texts[columns].astype(np.float32)
-        self.idf_ = np.log(np.float32(n_texts + 1) / (df + 1)) + np.float32(1)  # scikit-learn's smooth idf
-        self.n_texts_ = n_texts
-        return columns
+        def counter(analyzer: str, ngrams: tuple[int, int], keep: WordFilter | None) -> TermCounter:
+            shortest, longest = ngrams
+            return TermCounter(self.token_pattern, self.lowercase, (shortest, longest), self.n_jobs, analyzer, keep)
 
-    def _weighted(self, counts: sparse.csr_matrix) -> sparse.csr_matrix:
-        """Return the final rows from the counts of vocabulary terms, with the bits of scikit-learn."""
-        values = counts.data
-        if self.sublinear_tf:
-            np.log(values, out=values)
-            values += np.float32(1)
-        values *= self.idf_[counts.indices]
-        if self.norm is not None:
-            # One sum per row in float64, in the order of its entries; other orders may differ in the last bit.
-            row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-            sums = np.bincount(row, values * values if self.norm == "l2" else np.abs(values), counts.shape[0])
-            lengths = np.sqrt(sums) if self.norm == "l2" else sums
-            lengths[lengths == 0] = 1
-            values = (values / lengths[row]).astype(np.float32)
-        X = sparse.csr_matrix((values, counts.indices, counts.indptr), shape=counts.shape)
-        X.sort_indices()
-        if self.bias > 0:
-            X = _with_last_column(X, np.float32(self.bias))
-        return X
+        tables = [TermTable(counter(self.analyzer, self.ngram_range, keep), Weighting(*limits, fields))]
+        if self.char_ngrams is not None:
+            tables.append(TermTable(counter("char_wb", self.char_ngrams, None), Weighting(*limits)))
+        return tables
 
-    def _counter(self) -> TermCounter:
-        shortest, longest = self.ngram_range
-        return TermCounter(self.token_pattern, self.lowercase, (shortest, longest), self.n_jobs)
+    def _joined(self, rows: list[sparse.csr_matrix], vectors: NDArray[np.float32] | None) -> sparse.csr_matrix:
+        """Return the kinds of features side by side, and the bias."""
+        weights = [1.0, self.char_weight][: len(rows)]
+        if vectors is not None:
+            rows, weights = [*rows, of_dense(vectors)], [*weights, self.embedding_weight]
+        X = rows[0] if len(rows) == 1 else side_by_side(rows, weights)
+        return with_last_column(X, np.float32(self.bias)) if self.bias > 0 else X
 
     def check_fitted(self) -> None:
-        """Raise NotFittedError if no vocabulary was learned."""
-        if not hasattr(self, "vocabulary_"):
+        """Raise NotFittedError if nothing was learned, unless there is nothing to learn."""
+        if hasattr(self, "tables_"):
+            return
+        if self.hashing is None or self.idf or self.embeddings is not None:
             raise NotFittedError("TextFeatures is not fitted; call fit(texts) first")
+        self._learn([], keep=False)
 
     def check_parameters(self) -> None:
         """Raise ParameterError for values that cannot be used."""
-        try:
-            shortest, longest = self.ngram_range
-            in_order = 1 <= shortest <= longest
-        except (TypeError, ValueError):
-            in_order = False
-        if not in_order:
-            raise ParameterError(
-                f"ngram_range is {self.ngram_range!r}, but must be (shortest, longest) with 1 <= shortest <= longest"
-            )
-        for name in ("min_df", "max_df"):
-            value = getattr(self, name)
-            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 1
-            share = isinstance(value, (float, np.floating)) and 0 <= value <= 1
-            if not whole and not share:
-                raise ParameterError(
-                    f"{name} is {value!r}, but must be a number of texts (1 or more) or a share (0.0 to 1.0)"
-                )
-        thread_count(self.n_jobs)
-        check_choice("norm", self.norm, ("l2", "l1", None))
-        if self.max_features is not None and not (isinstance(self.max_features, int) and self.max_features >= 1):
-            raise ParameterError(f"max_features is {self.max_features!r}, but must be None or a whole number from 1 up")
-        if not isinstance(self.bias, (int, float)) or not 0 <= self.bias < np.inf:
-            raise ParameterError(f"bias is {self.bias!r}, but must be a number from 0 up (0 adds no column)")
-        try:
-            groups = re.compile(self.token_pattern).groups
-        except (re.error, TypeError) as error:
-            raise ParameterError(
-                f"token_pattern {self.token_pattern!r} is not a regular expression: {error}"
-            ) from error
-        if groups > 1:
-            raise ParameterError(
-                f"token_pattern {self.token_pattern!r} has {groups} capturing groups; at most 1 is allowed"
-            )
-        if may_explode(self.token_pattern):
-            raise ParameterError(
-                f"token_pattern {self.token_pattern!r} may take exponential time: it repeats repetitions, alternatives "
-                "or a reference; put a separator between them, as in \\w+(?:-\\w+)*"
-            )
+        check_text_features(self)
 
     def _get_state(self) -> State:
         self.check_fitted()
-        terms, offsets = as_bytes(list(self.vocabulary_))
-        return State({"n_texts": self.n_texts_}, {"terms": terms, "term_offsets": offsets, "idf": self.idf_})
+        words, *characters = self.tables_
+        state = words.state()
+        state.values["n_texts"] = self.n_texts_
+        if self.stop_words_:
+            state.values["stop_words"] = self.stop_words_
+        for table in characters:
+            state.nest("characters", table.state())
+        if self.embedder_ is not None:
+            state.nest("embeddings", self.embedder_.state())
+        return state
 
     def _set_state(self, state: State) -> None:
-        terms = from_bytes(state.array("terms", np.uint8, (None,)), state.array("term_offsets", np.int64, (None,)))
-        self.vocabulary_ = {term: i for i, term in enumerate(terms)}
-        if len(self.vocabulary_) != len(terms):
-            raise ModelError("a term of the vocabulary occurs twice")
-        self.idf_ = state.array("idf", np.float32, (len(terms),))
-        check_finite("idf", self.idf_)
-        self.n_texts_ = state.whole("n_texts")
+        stop_words = state.values.get("stop_words", [])
+        if not isinstance(stop_words, list) or not all(isinstance(word, str) for word in stop_words):
+            raise ModelError("stop_words must be a list of words")
+        words, *characters = self._new_tables(stop_words)
+        words.restore(state)
+        for table in characters:
+            table.restore(state.part("characters"))
+        embedder = None
+        if self.embeddings is not None:
+            embedder = _embeddings_class().from_state(state.part("embeddings"), n_jobs=self.n_jobs)
+        self._set_learned(state.whole("n_texts"), stop_words, [words, *characters], embedder)
 
 
-def _renumbered(counts: sparse.csr_matrix, number: NDArray[np.int32], width: int) -> sparse.csr_matrix:
-    """Return the columns that have a new number, -1 standing for none; entries keep their order within a row."""
-    indices = number[np.minimum(counts.indices, number.size - 1)]
-    kept = (indices >= 0) & (counts.indices < number.size)
-    indptr = np.concatenate([[0], np.cumsum(kept, dtype=np.int32)], dtype=np.int32)[counts.indptr]
-    return sparse.csr_matrix((counts.data[kept], indices[kept], indptr), shape=(counts.shape[0], width))
-
-
-def _as_count(limit: int | float, n_texts: int) -> float:
-    return limit * n_texts if isinstance(limit, (float, np.floating)) else limit
-
-
-def _with_last_column(X: sparse.csr_matrix, value: np.float32) -> sparse.csr_matrix:
-    n, width = X.shape
-    ends = X.indptr[1:]
-    indices = np.insert(X.indices, ends, np.int32(width))
-    indptr = X.indptr + np.arange(n + 1, dtype=np.int32)
-    return sparse.csr_matrix((np.insert(X.data, ends, value), indices, indptr), shape=(n, width + 1))
-
-
-def _stack(blocks: Iterable[sparse.csr_matrix], n_columns: int) -> sparse.csr_matrix:
-    """Stack blocks of rows; indices are always int32, which SciPy's own vstack does not guarantee."""
-    parts = list(blocks)
-    if not parts:
-        return sparse.csr_matrix((0, n_columns), dtype=np.float32)
-    sizes = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)])
-    indptr = np.cumsum(sizes, dtype=np.int64)
-    if indptr[-1] <= np.iinfo(np.int32).max:
-        indptr = indptr.astype(np.int32)
-    data = np.concatenate([part.data for part in parts])
-    indices = np.concatenate([part.indices for part in parts])
-    X = sparse.csr_matrix((data, indices, indptr), shape=(indptr.size - 1, n_columns), copy=False)
-    X.has_canonical_format = True
-    return X
+def _embeddings_class() -> Any:
+    return registry.named_class("textembeddings")  # by its name: it is in another room, and loads torch

@@ -87,6 +87,27 @@ def split_texts(texts: Sequence[str], pattern: str) -> SplitTexts:
     return SplitTexts([buffer[start:end].decode() for start, end in spans], ids[: indptr[-1]].copy(), indptr)
 
 
+def renamed(split: SplitTexts, names: Sequence[str | None]) -> SplitTexts:
+    """Return the same texts with other words.
+
+    Parameters
+    ----------
+    split : SplitTexts
+        Words of texts.
+    names : sequence of str or None
+        New form of each distinct word, None to leave the word out; several may have the same.
+
+    Returns
+    -------
+    SplitTexts
+    """
+    ids: dict[str, int] = {}
+    found = (-1 if name is None else ids.setdefault(name, len(ids)) for name in names)
+    numbers = np.fromiter(found, np.int32, len(names))[split.ids]
+    before = np.concatenate([[0], np.cumsum(numbers >= 0)])
+    return SplitTexts(list(ids), numbers[numbers >= 0], before[split.indptr])
+
+
 def _longer(array: NDArray[np.int64], used: int, size: int) -> NDArray[np.int64]:
     longer = np.empty(size, np.int64)
     longer[:used] = array[:used]

@@ -60,6 +60,11 @@ class TextEncoder(nn.Module):
         found: Tensor = self.model.get_input_embeddings().weight  # type: ignore[operator]
         return found
 
+    @property
+    def most_tokens(self) -> int | None:
+        """The longest text that the encoder can read, in tokens; None for any."""
+        return _most_tokens(self.model.config)
+
     def forward(self, tokens: Tensor, mask: Tensor | None) -> Tensor:
         """Return vectors (n, width) for tokens (n, T) and mask (n, T), which is None if nothing is padded."""
         return self.embedded(self.model.get_input_embeddings()(tokens), mask)  # type: ignore[operator]
@@ -146,7 +151,7 @@ class TextEncoder(nn.Module):
                 f"the tokenizer of {name} has {tokeniser.n_tokens} tokens, but the encoder has vectors for {rows}; "
                 "use the tokenizer files that came with the encoder"
             )
-        most = _most_tokens(self.model.config)
+        most = self.most_tokens
         if most is not None and length > most:
             raise ParameterError(f"length is {length}, but this encoder reads at most {most} tokens; set length={most}")
 

@@ -106,14 +106,16 @@ def _last_of(width: int, d: int) -> nn.Linear:
     return made
 
 
-def encoded(encoder: TextEncoder, tokens: Tokens, pad: int, device: torch.device) -> Tensor:
-    """Return the encoder's vectors of the label texts, (labels, d): its last layer, pooled and of unit length."""
+def encoded(
+    encoder: TextEncoder, tokens: Tokens, pad: int, device: torch.device, *, texts_at_once: int = _TEXTS_AT_ONCE
+) -> Tensor:
+    """Return the encoder's vectors of texts, (texts, d): its last layer, pooled and of unit length."""
     training = encoder.training
     encoder.to(device).eval()
     d = encoder.width // encoder.layers
     found = torch.empty(len(tokens), d)
     with torch.no_grad():
-        for rows, batch in by_length(tokens, _TEXTS_AT_ONCE, pad):
+        for rows, batch in by_length(tokens, texts_at_once, pad):
             own = to_device(batch, device)
             found[rows] = F.normalize(encoder(own["tokens"], own.get("mask"))[:, -d:]).cpu()
     encoder.train(training)

@@ -1,0 +1,18 @@
+"""Words with the field they come from: `title_whale` is the word "whale" in the field "title"."""
+
+from __future__ import annotations
+
+import re
+
+JOINT = "_"
+
+
+def field_prefix(field: str) -> str:
+    """Return what stands before the joint in the words of a field: its name without spaces and underscores."""
+    return re.sub(r"[\W_]+", "-", field).strip("-") or "field"
+
+
+def split_field(word: str) -> tuple[str, str]:
+    """Return the prefix of a word with its joint, which may be empty, and the rest of the word."""
+    prefix, joint, rest = word.partition(JOINT)
+    return (prefix + joint, rest) if joint else ("", word)
