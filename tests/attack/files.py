@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from attack.frame import ATTACKS, Attack, Finding
+from attack.frame import ATTACKS, Attack, Finding, tally
 from longtail.core.predictions import Predictions
 from longtail.data import Dataset, read_dataset, read_label_table, read_predictions, write_dataset, write_predictions
 from longtail.errors import LongtailError
@@ -93,6 +93,7 @@ def _mutated_file(name: str) -> Attack:
             for file, content in originals.items():
                 (folder / file).parent.mkdir(exist_ok=True)
                 (folder / file).write_bytes(mutated(content, rng) if file == changed else content)
+            tally("changed files")
             try:
                 found = read(folder / name)
             except LongtailError as error:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from attack.frame import Finding, attack
+from attack.frame import Finding, attack, tally
 from attack.jury import Jury
 from attack.victims import VICTIMS, saved
 from longtail.core import store
@@ -275,6 +275,7 @@ def try_one(victim: str, rng: np.random.Generator, folder: Path, jury: Jury) -> 
     model.write(path)
     what = f"{victim}: {'; '.join(done)}"
     verdict = jury.judge({"path": str(path), "verify": bool(rng.random() < 0.5), "mmap": bool(rng.random() < 0.8)})
+    tally(f"changed models that were {'refused' if verdict.said.startswith('refused') else 'not refused'}")
     if not verdict.held:
         raise Finding(f"{what}: {verdict.said}")
     return f"{what}: {verdict.said}"
