@@ -84,6 +84,17 @@ def _digest(manifest: dict[str, Any]) -> str:
     ).hexdigest()
 
 
+def sign(manifest: bytes, arrays: bytes) -> bytes:
+    """Return a manifest with digests that are right for itself and for the array file; what is no manifest stays."""
+    try:
+        values = json.loads(manifest)
+        values["arrays"] |= {"bytes": len(arrays), "sha256": hashlib.sha256(arrays).hexdigest()}
+        values["sha256"] = _digest(values)
+        return json.dumps(values).encode()
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return manifest
+
+
 def change_entries(model: Model, rng: np.random.Generator) -> str:
     """Set entries of an array, mostly of one that something may be indexed by, to numbers that hurt."""
     names = [name for name, array in model.arrays.items() if array.size]
