@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attack.frame import Finding, attack
+from attack.frame import Finding, attack, tally
 from longtail.app.cli import main
 
 _COMMANDS = ["train", "predict", "evaluate", "explain", "convert", "info", "bench"]
@@ -72,6 +72,7 @@ def random_commands(rng: np.random.Generator, folder: Path) -> None:
             arguments = [str(rng.choice(_COMMANDS))] if rng.random() < 0.9 else []
             for _ in range(rng.integers(0, 8)):
                 arguments.append(str(rng.choice(_OPTIONS if rng.random() < 0.4 else _VALUES)))
+            tally("command lines")
             _judge(arguments, *_run(arguments))
     finally:
         os.chdir(before)

@@ -19,6 +19,7 @@ import tempfile
 import time
 import traceback
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ import numpy as np
 
 Attack = Callable[[np.random.Generator, Path], None]
 ATTACKS: dict[str, Attack] = {}
+_TALLY: Counter[str] = Counter()
 
 
 class Finding(Exception):
@@ -51,9 +53,10 @@ class Report:
     trials: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     findings: list[Found] = field(default_factory=list)
+    tally: Counter[str] = field(default_factory=Counter)
 
     def lines(self) -> list[str]:
-        """Return one line per attack, then one paragraph per finding."""
+        """Return one line per attack, one per count of what was tried, then one paragraph per finding."""
         counts = {name: sum(found.name == name for found in self.findings) for name in self.trials}
         width = max(map(len, self.trials), default=0)
         table = [
@@ -61,6 +64,7 @@ class Report:
             for name, trials in self.trials.items()
         ]
         again = "again: --only {0.name} --seed {1} --first {0.trial} --trials 1"
+        table += [f"{number:,} {what}" for what, number in sorted(self.tally.items())]
         return table + [f"{f.name}: {f.what}\n  {again.format(f, self.seed)}\n  {f.folder}" for f in self.findings]
 
 
@@ -72,6 +76,11 @@ def attack(name: str) -> Callable[[Attack], Attack]:
         return function
 
     return add
+
+
+def tally(what: str, number: int = 1) -> None:
+    """Count what a trial really tried, e.g. trainings that were alive when they were killed."""
+    _TALLY[what] += number
 
 
 def load_attacks() -> None:
@@ -120,6 +129,7 @@ def run(
         raise ValueError("give minutes or trials")
     report = Report(seed, trials=dict.fromkeys(names, 0))
     report.seconds = dict.fromkeys(report.trials, 0.0)
+    _TALLY.clear()
     deadline = time.monotonic() + 60 * (float("inf") if minutes is None else minutes)
     waiting = set(report.trials)
     while waiting and time.monotonic() < deadline:
@@ -131,6 +141,7 @@ def run(
         report.findings += [found] if found else []
         if report.trials[name] == trials:
             waiting.remove(name)
+    report.tally = Counter(_TALLY)
     return report
 
 

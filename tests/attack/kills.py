@@ -10,15 +10,18 @@ import resource
 import signal
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from attack.frame import ATTACKS, Attack, Finding, attack
+from attack.frame import ATTACKS, Attack, Finding, attack, tally
+from attack.victims import VARIANTS
 from contract.models import NAMES, TRAIN, make
 from longtail.core import store
 from longtail.core.checkpoint import Checkpoint
+from longtail.core.estimator import Estimator
 from longtail.core.progress import Silent
 from longtail.core.run import Run
 from longtail.core.state import State
@@ -29,8 +32,11 @@ _LIMIT_S = 120.0
 _REFUSED = 7
 
 
-def _fork(work: Callable[[], None]) -> int:
-    """Run `work` in a fork and return its process id; an error of longtail is exit code 7, another one 1."""
+def _fork(work: Callable[[], None], says: Path | None = None) -> int:
+    """Run `work` in a fork and return its process id; an error of longtail is exit code 7, another one 1.
+
+    The error is written to the file `says`.
+    """
     child = os.fork()
     if child:
         return child
@@ -39,8 +45,10 @@ def _fork(work: Callable[[], None]) -> int:
         try:
             work()
             code = 0
-        except LongtailError:
-            code = _REFUSED
+        except BaseException as error:
+            code = _REFUSED if isinstance(error, LongtailError) else 1
+            if says is not None:
+                says.write_text(traceback.format_exc())
     os._exit(code)
 
 
@@ -57,9 +65,18 @@ def _end(child: int) -> int:
     raise Finding(f"no end within {_LIMIT_S:.0f} s")
 
 
+def _model(name: str) -> Estimator:
+    """Return a model that works in one thread and keeps every step that it can."""
+    model = make(name) if name in NAMES else VARIANTS[name]()
+    eager = {"n_jobs": 1, "checkpoint_seconds": 0.0}
+    return model.set_params(
+        **{key: eager[key.rpartition("__")[2]] for key in model.get_params() if key.rpartition("__")[2] in eager}
+    )
+
+
 def _train(name: str, out: Path, *, resume: bool) -> None:
     """Train and save as `longtail train` does."""
-    model = make(name, **({"n_jobs": 1} if "n_jobs" in make(name).get_params() else {}))
+    model = _model(name)
     checkpoint = Checkpoint(out.with_name("m.partial"), resume=resume)
     model.fit(TRAIN.inputs(model.input_kind), TRAIN.Y, run=Run(Silent(), checkpoint))
     model.save(out, overwrite=True)
@@ -69,12 +86,14 @@ def _train(name: str, out: Path, *, resume: bool) -> None:
 @functools.cache
 def _undisturbed(name: str) -> tuple[str, float]:
     """Return the digest of the arrays of a model that nobody disturbed, and the seconds that it took."""
+    _model(name)  # writes the encoder that a text model begins with, once for all forks: its path belongs to the job
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "m"
         _end(_fork(lambda: _train(name, out, resume=False)))  # compiles kernels
-        begin = time.monotonic()
-        if _end(_fork(lambda: _train(name, out, resume=False))) != 0:
-            raise Finding(f"{name} cannot be trained")
+        begin, says = time.monotonic(), Path(folder) / "says.txt"
+        code = _end(_fork(lambda: _train(name, out, resume=False), says))
+        if code != 0:
+            raise Finding(f"{name} cannot be trained: {code} {says.read_text() if says.exists() else ''}")
         return store.read_manifest(out, "model")["arrays"]["sha256"], time.monotonic() - begin
 
 
@@ -85,10 +104,12 @@ def _killed(name: str) -> Attack:
             child = _fork(functools.partial(_train, name, folder / "m", resume=resume))
             time.sleep(float(rng.random()) * seconds)
             os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-        code = _end(_fork(lambda: _train(name, folder / "m", resume=True)))
+            tally("killed trainings", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL)
+        says = folder / "says.txt"
+        code = _end(_fork(lambda: _train(name, folder / "m", resume=True), says))
         if code != 0:
-            raise Finding(f"the resumed training ended with {code}")
+            said = says.read_text() if says.exists() else ""
+            raise Finding(f"the resumed training ended with {code}\n{said}")
         if store.read_manifest(folder / "m", "model")["arrays"]["sha256"] != digest:
             raise Finding("another model than without the kills")
         left = sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))
@@ -98,7 +119,7 @@ def _killed(name: str) -> Attack:
     return attack
 
 
-for _name in NAMES:
+for _name in [*NAMES, *VARIANTS]:
     ATTACKS[f"kills/{_name}"] = _killed(_name)
 
 

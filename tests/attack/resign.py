@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from attack.frame import Finding, attack
+from attack.frame import Finding, attack, tally
 from attack.jury import Jury
 from attack.victims import VICTIMS, saved
 from longtail.core import store
@@ -82,6 +82,17 @@ def _digest(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(
         json.dumps(bare, sort_keys=True, ensure_ascii=False).encode(errors="surrogatepass")
     ).hexdigest()
+
+
+def sign(manifest: bytes, arrays: bytes) -> bytes:
+    """Return a manifest with digests that are right for itself and for the array file; what is no manifest stays."""
+    try:
+        values = json.loads(manifest)
+        values["arrays"] |= {"bytes": len(arrays), "sha256": hashlib.sha256(arrays).hexdigest()}
+        values["sha256"] = _digest(values)
+        return json.dumps(values).encode()
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return manifest
 
 
 def change_entries(model: Model, rng: np.random.Generator) -> str:
@@ -275,6 +286,7 @@ def try_one(victim: str, rng: np.random.Generator, folder: Path, jury: Jury) -> 
     model.write(path)
     what = f"{victim}: {'; '.join(done)}"
     verdict = jury.judge({"path": str(path), "verify": bool(rng.random() < 0.5), "mmap": bool(rng.random() < 0.8)})
+    tally(f"changed models that were {'refused' if verdict.said.startswith('refused') else 'not refused'}")
     if not verdict.held:
         raise Finding(f"{what}: {verdict.said}")
     return f"{what}: {verdict.said}"

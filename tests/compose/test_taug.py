@@ -11,6 +11,8 @@ from compose.bases import Witness
 from compose.planted_tail import HEAD, TAIL, planted_tail
 from contract.planted import planted
 from longtail.compose.taug import head_and_tail
+from longtail.core.checkpoint import Checkpoint
+from longtail.core.run import Run
 from longtail.errors import DataError, ParameterError
 
 (X, Y), (X_TEST, Y_TEST) = planted_tail(600), planted_tail(300, seed=1)
@@ -55,6 +57,26 @@ def test_without_copies_linear_models_of_all_points_are_those_of_the_base():
     one, other = together.predict(X_TEST, k=4), apart.predict(X_TEST, k=4)
     np.testing.assert_allclose(one.scores, other.scores, atol=0.01)
     assert (one.labels[:, 0] == other.labels[:, 0]).mean() > 0.99
+
+
+def test_an_interrupted_calibration_is_resumed_with_the_same_result(tmp_path, monkeypatch):
+    model = longtail.Taug(base=Witness(), tau=TAU, n_aug=1, merge="calibrated", held_out=None, folds=2)
+    expected = clone(model).fit(X, Y).predict(X_TEST, k=4)
+    monkeypatch.setattr(Witness, "fits", [])
+    monkeypatch.setattr(Witness, "fails_at", 3)  # within the second fold
+    checkpoint = Checkpoint(tmp_path / "m.partial", resume=False)
+    with pytest.raises(KeyboardInterrupt):
+        clone(model).fit(X, Y, run=Run(checkpoint=checkpoint))
+    checkpoint._unlock()
+    monkeypatch.setattr(Witness, "fits", [])
+    monkeypatch.setattr(Witness, "fails_at", None)
+    again = Checkpoint(tmp_path / "m.partial", resume=True)
+    found = clone(model).fit(X, Y, run=Run(checkpoint=again)).predict(X_TEST, k=4)
+    assert len(Witness.fits) == 4, "both models of the second fold, and both of all points"
+    np.testing.assert_array_equal(found.labels, expected.labels)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    again.clear()
+    assert not any(tmp_path.iterdir())
 
 
 def test_copies_lift_the_tail():

@@ -119,3 +119,11 @@ def test_labels_may_be_replaced_on_purpose(tmp_path):
     write_npz(DATA, tmp_path / "a.X.npz")
     sparse.save_npz(tmp_path / "a.Y.npz", DATA.Y[::-1])
     assert (DATA.Y[::-1] != read_npz(tmp_path / "a.X.npz").Y).nnz == 0
+
+
+def test_what_a_file_says_stays_on_one_line(tmp_path):
+    for name in ("a.X.npz", "a.Y.npz"):
+        np.savez(tmp_path / name, format=np.array(b"\n\n"))
+    with pytest.raises(DataError) as error:
+        read_npz(tmp_path / "a.X.npz")
+    assert "\n" not in str(error.value)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 
 import numpy as np
 import pyarrow as pa
@@ -189,3 +190,11 @@ def test_columns_are_read_as_they_are(tmp_path):
             read_columns(tmp_path / name, ["year"])
     with pytest.raises(DataError, match="has no columns"):
         read_columns(tmp_path / "t.npz", ["id"])
+
+
+def test_a_member_that_is_no_array_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "p.npz", "w") as archive:
+        archive.writestr("labels.npy", b"not an array\nat all")
+        archive.writestr("scores.npy", b"neither")
+    with pytest.raises(DataError, match="needs whole numbers as labels"):
+        read_predictions(tmp_path / "p.npz")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from longtail.errors import DataError, OutputError
+from longtail.errors import DataError, OutputError, first_line
 
 Result = dict[str, Any]
 _OURS = {"dataset", "recipe", "metrics", "command"}  # what every result file of longtail has
@@ -93,7 +93,7 @@ def read_result(file: Path) -> Result:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise DataError(f"is not JSON ({error})", path=file) from error
+        raise DataError(f"is not JSON ({first_line(error)})", path=file) from error
     if not isinstance(content, dict) or not content.keys() >= _OURS or not isinstance(content["metrics"], dict):
         raise DataError("is not a result of longtail bench", path=file)
     return content

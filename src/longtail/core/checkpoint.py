@@ -76,7 +76,8 @@ class Checkpoint:
         with self._output_errors():
             if self.folder.exists() and not file.is_file() and self._foreign_files():
                 raise OutputError(f"{self.folder} exists, but is not a folder of unfinished work; move it away")
-            self.folder.mkdir(exist_ok=True)
+            # Of folders in between, nobody opens a checkpoint: those of a part that is not an estimator itself.
+            self.folder.mkdir(exist_ok=True, parents=self._inner)
             self._lock()
             if self.resume and file.is_file():
                 self._check_same_job(file, identity)
@@ -187,8 +188,8 @@ class Checkpoint:
         return self._opened and any(self.folder.rglob("*.safetensors"))
 
     def clear(self) -> None:
-        """Remove the folder if this job opened it; a folder that `open` refused belongs to someone else."""
-        if self._opened:
+        """Remove the folder if it belongs to this job; a folder that `open` refused belongs to someone else."""
+        if self._opened or self._inner:
             with contextlib.suppress(OSError):
                 _remove_parts(self.folder)
             shutil.rmtree(self.folder, ignore_errors=True)

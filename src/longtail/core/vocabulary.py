@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from longtail.errors import DataError, ModelError
+from longtail.errors import DataError, ModelError, first_line
 
 
 @dataclass(frozen=True)
@@ -125,4 +125,4 @@ class Vocabulary:
             concepts = {label: Concept(**entry) for label, entry in value["concepts"].items()}
             return cls(concepts, language=value["language"])
         except (TypeError, KeyError, AttributeError, DataError) as error:
-            raise ModelError(f"the vocabulary of the model is malformed ({error})") from error
+            raise ModelError(f"the vocabulary of the model is malformed ({first_line(error)})") from error

@@ -15,7 +15,7 @@ from longtail.data.reading import FieldPath, Reading
 from longtail.data.records import RecordCollector
 from longtail.data.shards import SPLITS
 from longtail.data.tables import arrow_errors, collect_batches, columns_to_read
-from longtail.errors import DataError
+from longtail.errors import DataError, first_line
 
 _ROWS = 4096
 _STATE = "state.json"
@@ -133,7 +133,7 @@ def _json(file: Path, field: str) -> list[Any]:
     try:
         value = json.loads(file.read_bytes())[field]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"is damaged, or was not written by save_to_disk ({error})", path=file) from error
+        raise DataError(f"is damaged, or was not written by save_to_disk ({first_line(error)})", path=file) from error
     if not isinstance(value, list):
         raise DataError("must be a list", path=file, field=field)
     return value

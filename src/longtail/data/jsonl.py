@@ -13,7 +13,7 @@ from longtail.data.encodings import as_utf8, not_utf8
 from longtail.data.limits import FIELDS
 from longtail.data.reading import Reading
 from longtail.data.records import RecordCollector, kind
-from longtail.errors import DataError
+from longtail.errors import DataError, first_line
 
 _PLAIN = Reading()
 
@@ -74,7 +74,7 @@ def read_objects(path: PathLike, *, encoding: str | None = None) -> Iterator[tup
             except RecursionError as error:
                 raise DataError("is not a JSON object: it is nested too deeply", path=path, line=line) from error
             except ValueError as error:
-                raise DataError(f"is not a JSON object ({error})", path=path, line=line) from error
+                raise DataError(f"is not a JSON object ({first_line(error)})", path=path, line=line) from error
             if not isinstance(entry, dict):
                 raise DataError(f"must be a JSON object, not {kind(entry)}", path=path, line=line)
             FIELDS.check(len(entry), "fields", path=path, line=line)
@@ -93,7 +93,7 @@ def _array(stream: BinaryIO, path: PathLike) -> Iterator[tuple[int, dict[str, An
         said = f"is not a JSON array ({error.msg.removesuffix(' at')} at column {error.colno})"
         raise DataError(said, path=path, line=error.lineno) from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"is not a JSON array ({error})", path=path) from error
+        raise DataError(f"is not a JSON array ({first_line(error)})", path=path) from error
     for number, entry in enumerate(entries, start=1):
         if not isinstance(entry, dict):
             raise DataError(f"entry {number} must be a JSON object, not {kind(entry)}", path=path)

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from longtail.core.inputs import PathLike
 from longtail.data import files
-from longtail.errors import DataError, ParameterError
+from longtail.errors import DataError, ParameterError, first_line
 
 SEPARATOR = ";"  # between the labels in a cell of a table
 
@@ -127,7 +127,7 @@ def read_label_table(path: PathLike) -> LabelTable:
     try:
         entries = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise DataError(f"is not JSON in UTF-8 ({error})", path=path) from error
+        raise DataError(f"is not JSON in UTF-8 ({first_line(error)})", path=path) from error
     if not isinstance(entries, dict):
         raise DataError("must be one JSON object that maps label ids to names or objects", path=path)
     table = LabelTable({})

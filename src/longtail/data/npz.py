@@ -16,7 +16,7 @@ from longtail.core.inputs import PathLike
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.data.limits import COLUMNS, FIELDS, grown_too_large, largest_content
-from longtail.errors import DataError, LongtailError, OutputError
+from longtail.errors import DataError, LongtailError, OutputError, first_line
 
 _MARK = "longtail_pair"  # member that `_save` adds to both files: the fingerprint of features and labels
 _ATTEMPTS = 10
@@ -84,7 +84,7 @@ def _load(path: PathLike) -> _Marked:
         except LongtailError:
             raise
         except Exception as error:  # whatever a damaged archive makes zipfile, zlib, NumPy and SciPy raise
-            raise DataError(f"is not a SciPy sparse matrix, or is damaged ({error})", path=path) from error
+            raise DataError(f"is not a SciPy sparse matrix, or is damaged ({first_line(error)})", path=path) from error
 
 
 def check_members(stream: BinaryIO) -> None:

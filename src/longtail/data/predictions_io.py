@@ -20,7 +20,7 @@ from longtail.data.jsonl import read_objects
 from longtail.data.labels import SEPARATOR
 from longtail.data.npz import check_members
 from longtail.data.predictions_writer import suffix_of
-from longtail.errors import DataError, LongtailError
+from longtail.errors import DataError, LongtailError, first_line
 
 Row = tuple[list[Any], list[float]]
 
@@ -74,11 +74,12 @@ def _read_npz(path: PathLike) -> Predictions:
         try:
             check_members(stream)
             with np.load(stream, allow_pickle=False) as archive:
-                labels, scores = archive["labels"], archive["scores"]
+                # NumPy returns the bytes of a member that is not an array.
+                labels, scores = np.asarray(archive["labels"]), np.asarray(archive["scores"])
         except LongtailError:
             raise
         except Exception as error:  # whatever a damaged archive makes zipfile, zlib and NumPy raise
-            said = f"is not an archive with the arrays labels and scores, or is damaged ({error})"
+            said = f"is not an archive with the arrays labels and scores, or is damaged ({first_line(error)})"
             raise DataError(said, path=path) from error
     if labels.dtype.kind not in "iu" or scores.dtype.kind != "f" or labels.ndim != 2:
         said = f"needs whole numbers as labels and floats as scores, (points, k); got {labels.dtype}, {scores.dtype}"

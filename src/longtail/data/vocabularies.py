@@ -101,14 +101,14 @@ def _csv_rows(text: str, suffix: str, path: PathLike) -> Iterator[tuple[str, dic
         for row in rows:
             yield f"line {rows.line_num + dialect.skipped}", {key: value for key, value in row.items() if value}
     except csv.Error as error:
-        raise DataError(f"is not a table ({error})", path=path, line=rows.line_num) from error
+        raise DataError(f"is not a table ({first_line(error)})", path=path, line=rows.line_num) from error
 
 
 def _json_rows(text: str, path: PathLike) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"is not JSON ({error})", path=path) from error
+        raise DataError(f"is not JSON ({first_line(error)})", path=path) from error
     if isinstance(entries, list):
         for number, entry in enumerate(entries, start=1):
             if not isinstance(entry, dict):

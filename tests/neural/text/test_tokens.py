@@ -198,8 +198,8 @@ def test_word_vectors_that_are_broken_are_refused(tmp_path):
     with pytest.raises(ModelError, match="the vector of 'b' has numbers that are not finite"):
         word_vectors(str(tmp_path / "v.txt"), ["a", "b"], np.random.default_rng(0))
     (tmp_path / "v.gz").write_bytes(gzip.compress(b"a 1 2\n" * 1000)[:-20])
-    with pytest.raises(ModelError, match="is it complete"):
+    with pytest.raises(DataError, match="damaged or truncated"):
         word_vectors(str(tmp_path / "v.gz"), ["b"], np.random.default_rng(0))
     (tmp_path / "w.gz").write_bytes(b"no archive")
-    with pytest.raises(ModelError, match="is it complete"):
+    with pytest.raises(DataError, match="damaged or truncated"):
         word_vectors(str(tmp_path / "w.gz"), ["b"], np.random.default_rng(0))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,7 +13,10 @@ from numpy.typing import NDArray
 
 from longtail.core.inputs import PathLike, check_path
 from longtail.core.state import State, as_bytes, from_bytes
-from longtail.errors import ModelError
+from longtail.data import files
+from longtail.data.limits import FIELDS
+from longtail.data.npz import check_members
+from longtail.errors import LongtailError, ModelError, first_line
 from longtail.neural.text.tokens import CHARACTERS_PER_TOKEN, Tokens, checked_texts, tokenised
 
 Floats = NDArray[np.float32]
@@ -84,8 +85,8 @@ def word_vectors(file: PathLike, words: list[str], rng: np.random.Generator) -> 
     Parameters
     ----------
     file : path
-        GloVe's text format (per line a word and its numbers; also .gz), word2vec's (the same with a first line of two
-        numbers), or .npz with `words` and `vectors`.
+        GloVe's text format (per line a word and its numbers; also .gz, .xz, .zst), word2vec's (the same with a first
+        line of two numbers), or .npz with `words` and `vectors`.
     words : list of str
         Words.
     rng : numpy.random.Generator
@@ -121,21 +122,31 @@ def word_vectors(file: PathLike, words: list[str], rng: np.random.Generator) -> 
 
 
 def _from_npz(path: Path) -> Iterator[tuple[str, Floats]]:
-    try:
-        with np.load(path, allow_pickle=False) as content:
-            words, vectors = content["words"], content["vectors"].astype(np.float32)
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"{path}: not an .npz file with the arrays words and vectors ({error})") from error
-    if vectors.ndim != 2 or words.shape != vectors.shape[:1]:
-        raise ModelError(f"{path}: words of shape {words.shape} do not match vectors of shape {vectors.shape}")
+    with files.reading(path) as stream:
+        try:
+            check_members(stream)
+            with np.load(stream, allow_pickle=False) as content:
+                # NumPy returns the bytes of a member that is not an array.
+                words, vectors = np.asarray(content["words"]), np.asarray(content["vectors"]).astype(np.float32)
+        except LongtailError:
+            raise
+        except Exception as error:  # whatever a damaged archive makes zipfile, zlib and NumPy raise
+            said = f"not an .npz file with the arrays words and vectors ({first_line(error)})"
+            raise ModelError(f"{path}: {said}") from error
+    if vectors.ndim != 2 or words.shape != vectors.shape[:1] or words.dtype.kind != "U":
+        raise ModelError(
+            f"{path}: needs as many words (strings) as vectors; words are {words.dtype} of shape {words.shape}, "
+            f"vectors have shape {vectors.shape}"
+        )
     yield from zip(words.tolist(), vectors, strict=True)
 
 
 def _from_text(path: Path) -> Iterator[tuple[str, Floats]]:
     width = None
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(_readable(lines, path), 1):
+    with files.reading(path) as stream:
+        for number, content in enumerate(files.lines(stream, path), 1):
+            FIELDS.check(content.count(b" "), "numbers in one line", path=path, line=number)
+            line = content.decode("utf-8", errors="replace")
             word, *values = line.rstrip().split(" ")
             if number == 1 and len(values) == 1:
                 continue  # word2vec's first line: number of words and width
@@ -147,10 +158,3 @@ def _from_text(path: Path) -> Iterator[tuple[str, Floats]]:
             if vector.size != width or width < 2:
                 raise ModelError(f"{path}:{number}: {vector.size} numbers, but the lines before have {width}")
             yield word, vector
-
-
-def _readable(lines: Iterable[str], path: Path) -> Iterator[str]:
-    try:
-        yield from lines
-    except (OSError, EOFError, zlib.error) as error:  # what a broken .gz raises
-        raise ModelError(f"{path}: the file cannot be read ({error}); is it complete?") from error
