@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail.app import options
-from longtail.app.reading import read, reads_data
+from longtail.app.reading import data_name, read, reads_data
 
 if TYPE_CHECKING:
     from longtail.workflow.score import Scores
@@ -30,6 +30,9 @@ def evaluate(
     ] = None,
     propensity: options.Propensity = "default",
     exponent: options.Exponent = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the figures beside the MODEL; longtail info shows them.")
+    ] = False,
     as_json: options.AsJson = False,
     *,
     reading: dict[str, Any],
@@ -51,6 +54,8 @@ def evaluate(
     if not subject.exists():
         raise DataError("does not exist; give a model directory or a predictions file", path=subject)
     chosen = parse_propensity(propensity)
+    if keep:
+        _check_kept(subject)
     if store.kind_of(subject) == "model" or subject.is_dir():
         predictions, Y, counts, n_points, names = _from_model(subject, data, train, reading, exponent)
     elif exponent is not None:
@@ -68,6 +73,30 @@ def evaluate(
         print_json(scores.metrics)
     else:
         show(f"{subject} on {data}", scores)
+    if keep:
+        _keep(subject, data, Y.shape[0], scores, propensity, exponent)
+
+
+def _check_kept(subject: Path) -> None:
+    """Raise an error before the work if the figures cannot be kept."""
+    from longtail.core import store
+    from longtail.core.evaluations import check_keepable
+    from longtail.errors import ParameterError
+
+    if store.kind_of(subject) != "model":
+        raise ParameterError(f"--keep writes beside a model, but {subject} is not a model directory")
+    check_keepable(subject)
+
+
+def _keep(model: Path, data: Path, n_points: int, scores: Scores, propensity: str, exponent: float | None) -> None:
+    from longtail.app.console import say
+    from longtail.core.dates import now
+    from longtail.core.evaluations import Evaluation, keep_evaluation
+
+    file = keep_evaluation(
+        model, Evaluation(data_name(data), now(), n_points, scores.metrics, scores.bands, propensity, exponent)
+    )
+    say(f"kept the figures in {file}; longtail info {model} shows them")
 
 
 # Predictions, observed labels, training points per label, number of training points, names of the labels

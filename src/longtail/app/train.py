@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail.app import options
-from longtail.app.reading import kept, read, reads_data
+from longtail.app.reading import data_name, kept, read, reads_data
 
 _ROWS_LOOKED_AT = 10_000
 
@@ -88,7 +88,7 @@ def train(
     if estimator.input_kind == "features" and not helps_another_process():
         _mention_lengths(estimator, dataset.X)
     estimator.reading_ = kept(reading)
-    _fit_and_save(estimator, dataset, out, resume=resume, overwrite=overwrite)
+    _fit_and_save(estimator, dataset, out, name=data_name(data), resume=resume, overwrite=overwrite)
 
 
 def _check_settings(build: Callable[..., Any], values: dict[str, Any]) -> None:
@@ -174,7 +174,7 @@ def _mention_lengths(estimator: Any, X: Any) -> None:
         )
 
 
-def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, overwrite: bool) -> None:
+def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, name: str, resume: bool, overwrite: bool) -> None:
     from longtail.app.console import compiling_announced, progress, say
     from longtail.core.checkpoint import Checkpoint
     from longtail.core.processes import helps_another_process
@@ -194,6 +194,7 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
         with compiling_announced() if first else nullcontext():
             estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=run, **more)
         if first:
+            estimator.training_ = {"data": name, **estimator.training_}
             estimator.save(out, overwrite=overwrite)
     except BaseException as error:
         _keep_or_clear(checkpoint, error, resume=resume)
@@ -202,9 +203,9 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
     if not first:
         return
     seconds = time.perf_counter() - started
-    name = type(model_behind(estimator)).__name__
+    kind = type(model_behind(estimator)).__name__
     say(
-        f"trained {name} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "
+        f"trained {kind} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "
         f"in {seconds:.1f} s; wrote {out} ({size_in_bytes(out) / 1e6:.1f} MB)"
     )
 

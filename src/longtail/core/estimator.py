@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import os
+import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from scipy import sparse
 
 from longtail.core.answers import Answers
 from longtail.core.base import Parameterised
+from longtail.core.dates import now
 from longtail.core.explanation import Explanation
 from longtail.core.fallback import FALLBACKS, with_popular
 from longtail.core.fingerprint import data_fingerprint
@@ -102,6 +104,8 @@ class Estimator(Answers, Parameterised):
     score_scale: str | None = None
     # For each label, which of the models inside gives its scores, if their scales differ (Taug).
     score_groups_: NDArray[np.int8] | None = None
+    # When `fit` ended ("date") and how long it took ("seconds"); the command line adds the name of the data ("data").
+    training_: dict[str, Any] | None = None
     # How the training data was read, such as the fields of the text; the command line reads other data in the same way.
     reading_: dict[str, Any] | None = None
     # Names and hierarchy of the labels, if there is a vocabulary.
@@ -149,6 +153,7 @@ class Estimator(Answers, Parameterised):
         TrainingError
             If training fails, e.g. because values are no longer finite.
         """
+        started = time.perf_counter()
         self.check_parameters()
         X = self._check_X(X)
         n_points = n_rows(X)
@@ -171,6 +176,7 @@ class Estimator(Answers, Parameterised):
         except BaseException:
             del self.n_labels_  # a fit that failed or was interrupted must not look like a fitted model
             raise
+        self.training_ = {"date": now(), "seconds": round(time.perf_counter() - started, 3)}
         return self
 
     def predict(self, X: Any, *, k: int = 5, fallback: str = "none", **options: Any) -> Predictions:
