@@ -16,7 +16,7 @@ try:
     main()
 except SystemExit as stop:
     assert stop.code in (0, None), stop.code
-heavy = ["sklearn", "pandas", "pyarrow", "scipy.stats", "scipy.special", "scipy.optimize", "torch", "matplotlib"]
+heavy = "numba llvmlite sklearn pandas pyarrow scipy.stats scipy.special scipy.optimize torch matplotlib".split()
 print("PROBE" + json.dumps([name for name in heavy if name in sys.modules]))
 """
 

@@ -82,6 +82,6 @@ def test_a_model_that_does_not_say_what_its_parts_were_is_refused(tmp_path):
     file = tmp_path / "m" / store.MANIFEST
     manifest = json.loads(file.read_text())
     del manifest["state"]["learned"]["part0"]["model"]
-    file.write_text(json.dumps(manifest | {"sha256": store._digest(manifest)}))
+    file.write_text(json.dumps(manifest | {"sha256": store.json_digest(manifest)}))
     with pytest.raises(ModelError, match="train the model again"):
         longtail.load_model(tmp_path / "m")

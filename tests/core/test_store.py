@@ -120,7 +120,7 @@ def break_at(step: str, monkeypatch: pytest.MonkeyPatch, error: BaseException) -
     targets = {
         "mkdir": (Path, "mkdir", fail),
         "arrays": (store, "_write_arrays", half_written),
-        "manifest": (store, "_write_synced", half_written),
+        "manifest": (store, "write_synced", half_written),
         "replace": (os, "replace", fail),
         "rename": (os, "rename", fail),
     }
@@ -254,7 +254,7 @@ def test_truncated_and_missing_files_are_named(tmp_path):
 def rewritten(path: Path, **changes: object) -> None:
     """A manifest with other fields and a digest that fits: what a forger would write."""
     manifest = json.loads((path / store.MANIFEST).read_text()) | changes
-    manifest["sha256"] = store._digest(manifest)
+    manifest["sha256"] = store.json_digest(manifest)
     (path / store.MANIFEST).write_text(json.dumps(manifest))
 
 

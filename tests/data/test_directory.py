@@ -93,7 +93,7 @@ def test_an_altered_manifest_is_refused(tmp_path, values):
 def test_directories_of_format_1_are_still_read(tmp_path):
     write_dataset(Dataset(Y=[[0], []], texts=["a", "b"]), tmp_path / "d")
     manifest = json.loads((tmp_path / "d" / "manifest.json").read_text()) | {"format": 1}
-    (tmp_path / "d" / "manifest.json").write_text(json.dumps(manifest | {"sha256": store._digest(manifest)}))
+    (tmp_path / "d" / "manifest.json").write_text(json.dumps(manifest | {"sha256": store.json_digest(manifest)}))
     again = read_dataset(tmp_path / "d")
     assert list(again.texts) == ["a", "b"]
     assert again.ids is None

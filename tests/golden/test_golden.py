@@ -69,7 +69,7 @@ def plain(text: str) -> str:
     text = re.sub(r"(Usage: |Try ').*?longtail", r"\1longtail", text)  # however the tests were started
     text = re.sub(r"in \d+\.\d s; wrote (\S+) \(\d+\.\d MB\)", r"in _ s; wrote \1 (_ MB)", text)
     text = re.sub(r"(python|longtail|numpy|scipy|scikit-learn|numba|torch) = [\w.+]+", r"\1 = _", text)
-    text = re.sub(r"^│ (size MB|versions|training data fingerprint) .*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^│ (size|versions|data fingerprint|trained) .*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^0\.1\.0\n", "VERSION\n", text)
     text = re.sub(r"(\d+\.\d\d)\d+", r"\1", text)
     return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)

@@ -11,7 +11,7 @@ from linear.twins import synthetic
 from longtail import DiSMEC
 from longtail.linear import half, scorer
 from longtail.linear.scorer import LinearScorer
-from longtail.linear.weights import Weights
+from longtail.linear.weights import Weights, raw
 
 POINTS = [1, 7, 64, 130]  # alone, and in one and several pieces of work
 LABELS = [1, 5, 127, 128, 129, 700]  # less and more than are compared at a time
@@ -84,12 +84,12 @@ def test_half_precision_is_read_exactly(converts, monkeypatch):
     numbers = numbers[np.isfinite(numbers)]
 
     @njit
-    def converted(raw, found):
-        for j in range(raw.shape[0]):
-            found[j] = half.as_float(raw[j])
+    def converted(bits, found):
+        for j in range(bits.shape[0]):
+            found[j] = half.as_float(bits[j])
 
     found = np.empty(numbers.size, np.float32)
-    converted(half.raw(numbers), found)
+    converted(raw(numbers), found)
     np.testing.assert_array_equal(found, numbers.astype(np.float32))
 
 
@@ -123,6 +123,38 @@ def test_single_points_and_batches_agree_bit_for_bit(model):
         alone = model.predict(X[i : i + 1], k=5)
         np.testing.assert_array_equal(alone.scores[0], together.scores[i])
         np.testing.assert_array_equal(alone.labels[0], together.labels[i])
+
+
+@pytest.mark.parametrize("dense_from", [0, 0.3, 2])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_numpy_scores_one_point_as_the_kernels_do_bit_for_bit(dtype, dense_from, monkeypatch):
+    monkeypatch.setattr(scorer, "_DENSE", dense_from)
+    rng = np.random.default_rng(3)
+    weights = sparse.random(60, 90, 0.3, format="csr", random_state=rng, dtype=np.float32)
+    weights.data -= 0.5
+    of_label = rng.permutation(np.r_[np.arange(90), rng.integers(0, 90, 40), [-1] * 5]).astype(np.int32)
+    kept = Weights(
+        weights.indptr.astype(np.int64), weights.indices.astype(np.uint16), weights.data.astype(dtype),
+        rng.normal(size=90).round(1).astype(np.float32), of_label,
+    )  # fmt: skip
+    X = sparse.random(20, 60, 0.4, format="csr", random_state=rng, dtype=np.float32)
+    X.sort_indices()
+    ranker = LinearScorer(kept)
+    for k in (1, 7, of_label.size):
+        together = ranker.top(X, k)
+        for i in range(X.shape[0]):
+            alone = ranker._top_of_one(X[i], k)
+            assert alone.labels.tobytes() == together.labels[i].tobytes()
+            assert alone.scores.tobytes() == together.scores[i].tobytes()
+
+
+def test_kernels_are_loaded_once_single_points_are_no_exception(monkeypatch):
+    X, weights, intercepts = whole_numbers(1, 5)
+    ranker, plain = scorer_of(weights, intercepts), []
+    monkeypatch.setattr(ranker, "_top_of_one", lambda X, k: plain.append(k))
+    for _ in range(5):
+        ranker.top(X, 2)
+    assert len(plain) == scorer._SINGLE_POINTS
 
 
 def test_points_without_features_get_the_intercepts(model):

@@ -88,11 +88,18 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 def print_fields(title: str, fields: Mapping[str, Any]) -> None:
     """Print named values to stdout, one per row."""
+    print_sections(title, [{name: readable(value) for name, value in fields.items()}])
+
+
+def print_sections(title: str, sections: Iterable[Mapping[str, str]]) -> None:
+    """Print named texts to stdout, one per row, with a line between sections."""
     table = Table(show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in fields.items():
-        table.add_row(plain(name), plain(readable(value), longest=100_000))
+    for section in sections:
+        for name, value in section.items():
+            table.add_row(plain(name), plain(value, longest=100_000))
+        table.add_section()
     _print_titled(title, table)
 
 

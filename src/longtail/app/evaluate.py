@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail.app import options
-from longtail.app.reading import reads_data
+from longtail.app.reading import data_name, reads_data
 
 if TYPE_CHECKING:
     from longtail.workflow.score import Scores
@@ -39,6 +39,9 @@ def evaluate(
     labels_out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write one row per label: .csv or .parquet.")
     ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the figures beside the MODEL; longtail info shows them.")
+    ] = False,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
     *,
@@ -60,6 +63,8 @@ def evaluate(
     from longtail.workflow.score import KS, matched, score_predictions
 
     chosen = parse_propensity(propensity)
+    if keep:
+        _check_kept(subject)
     if labels_out is not None:
         check_label_file(labels_out, overwrite=overwrite)
     found = load_subject(subject, data, train, reading, k=KS[-1], exponent=exponent)
@@ -81,10 +86,34 @@ def evaluate(
     if as_json:
         shown = {path: {name: d._asdict() for name, d in found.items()} for path, found in compared.items()}
         print_json({**scores.metrics, **({"against": shown} if shown else {})})
-        return
-    show(f"{subject} on {data}", scores)
-    for path, found_differences in compared.items():
-        _show_differences(f"{subject} against {path}", scores.metrics, found_differences)
+    else:
+        show(f"{subject} on {data}", scores)
+        for path, found_differences in compared.items():
+            _show_differences(f"{subject} against {path}", scores.metrics, found_differences)
+    if keep:
+        _keep(subject, data, found.Y.shape[0], scores, propensity, exponent)
+
+
+def _check_kept(subject: Path) -> None:
+    """Raise an error before the work if the figures cannot be kept."""
+    from longtail.core import store
+    from longtail.core.evaluations import check_keepable
+    from longtail.errors import ParameterError
+
+    if store.kind_of(subject) != "model":
+        raise ParameterError(f"--keep writes beside a model, but {subject} is not a model directory")
+    check_keepable(subject)
+
+
+def _keep(model: Path, data: Path, n_points: int, scores: Scores, propensity: str, exponent: float | None) -> None:
+    from longtail.app.console import say
+    from longtail.core.dates import now
+    from longtail.core.evaluations import Evaluation, keep_evaluation
+
+    file = keep_evaluation(
+        model, Evaluation(data_name(data), now(), n_points, scores.metrics, scores.bands, propensity, exponent)
+    )
+    say(f"kept the figures in {file}; longtail info {model} shows them")
 
 
 def _show_differences(title: str, metrics: dict[str, float], found: dict[str, Any]) -> None:

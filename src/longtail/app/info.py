@@ -15,46 +15,36 @@ from longtail.app.reading import read, reads_data
 def info(
     path: Annotated[Path, typer.Argument(metavar="MODEL|DATA", help="Model directory or data.", show_default=False)],
     as_json: options.AsJson = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a model's card as Markdown.")] = False,
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Show the properties of a model or a dataset."""
-    from longtail.app.console import print_fields, print_json
+    """Show the card of a model, or the properties of a dataset."""
+    from longtail.app.console import print_fields, print_json, say
     from longtail.core import store
+    from longtail.errors import ParameterError
 
-    fields = model_fields(path) if store.kind_of(path) == "model" else data_fields(read(path, reading))
+    if as_json and as_markdown:
+        raise ParameterError("--json and --markdown are two forms of the same; give one of them")
+    if store.kind_of(path) == "model":
+        from longtail.app.card import print_markdown, show_card
+        from longtail.workflow.card import model_card
+
+        card, problems = model_card(path)
+        for problem in problems:
+            say(f"warning: {problem}")
+        if as_json:
+            print_json(card)
+        else:
+            (print_markdown if as_markdown else show_card)(path, card)
+        return
+    if as_markdown:
+        raise ParameterError(f"--markdown is for the card of a model, but {path} is not a model directory")
+    fields = data_fields(read(path, reading))
     if as_json:
         print_json(fields)
     else:
         print_fields(str(path), fields)
-
-
-def model_fields(path: Path) -> dict[str, Any]:
-    """Return the properties of a saved model."""
-    from longtail.core import store
-    from longtail.core.model import KIND, load_model
-
-    model = load_model(path)
-    manifest = store.read_manifest(path, KIND)
-    return {
-        "kind": "model",
-        "class": type(model).__name__,
-        "parameters": {key: _plain(value) for key, value in model.get_params().items()},
-        "input": model.input_kind,
-        **({"features": model.n_features_in_} if model.input_kind == "features" else {}),
-        "labels": model.n_labels_,
-        "label names": model.label_names_ is not None,
-        **({} if model.vocabulary_ is None else {"vocabulary": repr(model.vocabulary_)}),
-        "training points": model.n_points_,
-        "labels without training points": int((model.label_counts_ == 0).sum()),
-        "size MB": store.size_in_bytes(path) / 1e6,
-        "training data fingerprint": model.fingerprint_,
-        "versions": manifest["versions"],
-    }
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
 
 
 def data_fields(dataset: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -85,6 +86,14 @@ def read(
         chosen["labels"] = None
     with status(f"reading {path}"):
         return read_dataset(path, label_names=label_names, **chosen)
+
+
+def data_name(path: Path) -> str:
+    """Return how a model's records name its data: the file and its folder, not where they are on this machine."""
+    if str(path) == "-":
+        return "standard input"
+    parts = [part for part in path.parts if part not in (path.anchor, "..")][-2:]
+    return os.fsencode(os.path.join("", *parts) or path).decode(errors="replace")  # a name need not be UTF-8
 
 
 def kept(reading: dict[str, Any]) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail.app import options
-from longtail.app.reading import kept, read, reads_data
+from longtail.app.reading import data_name, kept, read, reads_data
 
 _ROWS_LOOKED_AT = 10_000
 
@@ -93,7 +93,7 @@ def train(
     if estimator.input_kind == "features" and not helps_another_process():
         _mention_lengths(estimator, dataset.X)
     estimator.reading_ = kept(reading)
-    fit_and_save(estimator, dataset, out, calibrate, resume=resume, overwrite=overwrite)
+    fit_and_save(estimator, dataset, out, calibrate, name=data_name(data), resume=resume, overwrite=overwrite)
 
 
 def _check_settings(build: Callable[..., Any], values: dict[str, Any]) -> None:
@@ -203,7 +203,7 @@ def _mention_lengths(estimator: Any, X: Any) -> None:
 
 
 def fit_and_save(
-    estimator: Any, dataset: Any, out: Path, calibrate: str = "no", *, resume: bool, overwrite: bool
+    estimator: Any, dataset: Any, out: Path, calibrate: str = "no", *, name: str, resume: bool, overwrite: bool
 ) -> None:
     """Fit a model, keep finished parts in OUT.partial meanwhile, and save it."""
     from longtail.app.console import compiling_announced, progress, say
@@ -227,6 +227,7 @@ def fit_and_save(
             estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=run, **more)
             done = calibrate_after_training(estimator, inputs, dataset.Y, calibrate, run, **more)
         if first:
+            estimator.training_ = {"data": name, **estimator.training_}
             estimator.save(out, overwrite=overwrite)
     except BaseException as error:
         _keep_or_clear(checkpoint, error, resume=resume)
@@ -235,9 +236,9 @@ def fit_and_save(
     if not first:
         return
     seconds = time.perf_counter() - started
-    name = type(model_behind(estimator)).__name__
+    kind = type(model_behind(estimator)).__name__
     say(
-        f"trained {name} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "
+        f"trained {kind} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "
         f"in {seconds:.1f} s; wrote {out} ({size_in_bytes(out) / 1e6:.1f} MB)"
     )
     if done is not None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail.app import options
-from longtail.app.reading import kept, read, reads_data
+from longtail.app.reading import data_name, kept, read, reads_data
 
 _MOST_ROWS = 12  # of the front, in the table that is printed
 
@@ -104,7 +104,7 @@ def tune(
     found = _search(study, plan, parts, identity_of(dataset, asked, plan), asked)
     chosen = outputs.write(found, plan, asked, dataset, data, reading)
     _print_front(found, plan, chosen)
-    outputs.train(chosen, plan, dataset, reading)
+    outputs.train(chosen, plan, dataset, reading, data_name(data))
 
 
 def _names(text: str) -> list[str]:
@@ -210,7 +210,7 @@ class _Outputs:
             say(f"wrote {self.picture}")
         return chosen
 
-    def train(self, chosen: Any, plan: Any, dataset: Any, reading: dict[str, Any]) -> None:
+    def train(self, chosen: Any, plan: Any, dataset: Any, reading: dict[str, Any], name: str) -> None:
         """Train the pick on all points, if a model was asked for."""
         from longtail.app.train import fit_and_save
 
@@ -219,7 +219,7 @@ class _Outputs:
         candidate = plan.candidate(chosen.model, chosen.values)
         estimator = candidate.estimator(text=dataset.X is None, point=chosen.point)
         estimator.reading_ = kept(reading)
-        fit_and_save(estimator, dataset, self.out, resume=False, overwrite=self.overwrite)
+        fit_and_save(estimator, dataset, self.out, name=name, resume=False, overwrite=self.overwrite)
 
 
 def _data_section(data: Path, file: Path, asked: Any, reading: dict[str, Any]) -> dict[str, Any]:

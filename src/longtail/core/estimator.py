@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import os
+import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from scipy import sparse
 from longtail.core.answers import Answers
 from longtail.core.base import Parameterised
 from longtail.core.calibrated import ModelCalibration, own_probabilities, with_probabilities
+from longtail.core.dates import now
 from longtail.core.explanation import Explanation
 from longtail.core.fallback import FALLBACKS, with_popular
 from longtail.core.fingerprint import data_fingerprint
@@ -104,6 +106,8 @@ class Estimator(Answers, Parameterised):
     score_scale: str | None = None
     # For each label, which of the models inside gives its scores, if their scales differ (Taug).
     score_groups_: NDArray[np.int8] | None = None
+    # When `fit` ended ("date") and how long it took ("seconds"); the command line adds the name of the data ("data").
+    training_: dict[str, Any] | None = None
     # How the training data was read, such as the fields of the text; the command line reads other data in the same way.
     reading_: dict[str, Any] | None = None
     # Names and hierarchy of the labels, if there is a vocabulary.
@@ -153,6 +157,7 @@ class Estimator(Answers, Parameterised):
         TrainingError
             If training fails, e.g. because values are no longer finite.
         """
+        started = time.perf_counter()
         self.check_parameters()
         X = self._check_X(X)
         n_points = n_rows(X)
@@ -175,6 +180,7 @@ class Estimator(Answers, Parameterised):
         except BaseException:
             del self.n_labels_  # a fit that failed or was interrupted must not look like a fitted model
             raise
+        self.training_ = {"date": now(), "seconds": round(time.perf_counter() - started, 3)}
         return self
 
     def predict(
@@ -190,13 +196,12 @@ class Estimator(Answers, Parameterised):
         X : sparse matrix, array or sequence of str
             Points of the kind that the model was trained on.
         k : int, default 5
-            Labels per point; a model with fewer labels gives all of them.
+            Labels per point; a model with fewer labels gives all.
         fallback : {"none", "popular"}, default "none"
             "popular" gives points without labels the most frequent ones; their scores are shares of training points.
         calibrated : bool, default False
-            Return probabilities, in (0, 1], as scores. Labels and their order stay, so that probabilities may rise
-            along a row where a model ranks by something else (re-rankers, or functions per group of label frequency).
-            The model must have probabilities (`has_probabilities`): call `calibrate` first.
+            Return probabilities, in (0, 1], as scores; call `calibrate` first. Labels keep their order, so probabilities
+            may rise along a row where a model ranks by something else (re-rankers).
         **options
             Other values, for this call, of parameters that may be changed after `fit`, e.g. `exponent` or `beam`. A
             wrapper passes options that it does not have to the models inside.
@@ -287,8 +292,9 @@ class Estimator(Answers, Parameterised):
         self.check_fitted()
         self.check_parameters()
         number = self.label_id(label)
-        X = self._check_X(one_point(point, self.input_kind), fitted=True)
-        return self._explain(X, self._with_points(number))
+        if self.label_counts_[number] == 0:
+            raise ParameterError(f"label {label} has no training points, so it has no score to explain")
+        return self._explain(self._check_X(one_point(point, self.input_kind), fitted=True), number)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model to a directory; `longtail.load_model` reads it back.
@@ -381,12 +387,6 @@ class Estimator(Answers, Parameterised):
             f"{type(self).__name__} cannot explain its scores; linear models, label trees, wrappers of them and text "
             "networks can"
         )
-
-    def _with_points(self, label: int) -> int:
-        """Return the label, or raise ParameterError if it has no training points, so that no model scores it."""
-        if self.label_counts_[label] == 0:
-            raise ParameterError(f"label {label} has no training points, so it has no score to explain")
-        return label
 
     @abstractmethod
     def _get_state(self) -> State:

@@ -47,6 +47,7 @@ def save_model(model: Estimator, path: str | os.PathLike[str], *, overwrite: boo
         "params": encoded["params"],
         "label_names": model.label_names_,
         "fingerprint": model.fingerprint_,
+        "training": model.training_,
         "reading": model.reading_,
         "vocabulary": None if model.vocabulary_ is None else model.vocabulary_.to_json(),
         "versions": library_versions(),
@@ -87,7 +88,8 @@ def load_model(path: str | os.PathLike[str], *, verify: bool = True, mmap: bool 
             raise ModelError("it is not an estimator")
         restore(model, state, label_names=manifest["label_names"])
         model.fingerprint_ = str(manifest["fingerprint"])
-        model.reading_ = manifest.get("reading")  # older models have neither
+        model.reading_ = manifest.get("reading")  # older models have none of these three
+        model.training_ = manifest.get("training")
         if manifest.get("vocabulary") is not None:
             model.vocabulary_ = Vocabulary.from_json(manifest["vocabulary"])
     except MissingExtraError:

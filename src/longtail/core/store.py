@@ -137,9 +137,9 @@ def _write_into(path: Path, header: dict[str, Any], state: State) -> None:
             ours = file.name
             size, digest = _write_arrays(file, state.arrays)
             manifest = dict(header, state=state.values, arrays={"file": ours, "bytes": size, "sha256": digest})
-            manifest["sha256"] = _digest(json.loads(json.dumps(manifest)))  # of what a reader will parse
+            manifest["sha256"] = json_digest(json.loads(json.dumps(manifest)))  # of what a reader will parse
             replaced = _named_arrays(path)
-            _write_synced(path / f"{ours}.json", json.dumps(manifest, ensure_ascii=False, indent=1).encode())
+            write_synced(path / f"{ours}.json", json.dumps(manifest, ensure_ascii=False, indent=1).encode())
             os.replace(path / f"{ours}.json", path / MANIFEST)
     finally:
         _remove_unnamed(path, {replaced, ours})
@@ -170,7 +170,7 @@ def _remove_unnamed(path: Path, ours: set[str | None]) -> None:
             file.unlink(missing_ok=True)
 
 
-def _digest(manifest: dict[str, Any]) -> str:
+def json_digest(manifest: dict[str, Any]) -> str:
     """Return the SHA-256 of a manifest without its own digest, independent of white space and the order of keys."""
     bare = {key: value for key, value in manifest.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(bare, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
@@ -204,7 +204,8 @@ def _write_arrays(file: Path, arrays: dict[str, Array]) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def _write_synced(file: Path, content: bytes) -> None:
+def write_synced(file: Path, content: bytes) -> None:
+    """Write a file that survives a power cut from here on."""
     with open(file, "wb") as handle:
         handle.write(content)
         handle.flush()
@@ -288,7 +289,7 @@ def read_manifest(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         with open_inside(path, MANIFEST) as handle:
             manifest = json.loads(handle.read())
         found, version = manifest["kind"], manifest["format"]
-        digest = _digest(manifest)
+        digest = json_digest(manifest)
     except FileNotFoundError as error:
         raise ModelError(f"{path} is not a {kind} directory: {MANIFEST} is missing") from error
     except (OSError, MemoryError) as error:

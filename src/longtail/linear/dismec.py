@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +20,16 @@ from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.threads import thread_count
 from longtail.errors import ParameterError
-from longtail.linear.blocks import label_blocks
 from longtail.linear.gpu import devices, hook
-from longtail.linear.gpu.train import Job
-from longtail.linear.groups import Group, train_groups
 from longtail.linear.limits import check_point_weights
-from longtail.linear.rare import GROUP, WorkingSetSolver, identical_labels, rare_labels
+from longtail.linear.options import LOSSES, SolverOptions, TrainedBlock
 from longtail.linear.scorer import LinearScorer
-from longtail.linear.solver import LOSSES, BlockSolver, SolverOptions, TrainedBlock
 from longtail.linear.weights import Weights, rows_in_order
 from longtail.objectives import resolve_weighting
+
+# Solvers load Numba and are imported where training begins: a loaded model that predicts one point does without.
+if TYPE_CHECKING:
+    from longtail.linear.groups import Group
 
 logger = logging.getLogger(__name__)
 
@@ -198,6 +198,8 @@ class DiSMEC(Estimator):
         return PointsWithWeights(X, Y, weights, self._kept_duals(X.shape[0], Y.shape[1]))
 
     def _fit(self, prepared: Prepared, run: Run) -> None:
+        from longtail.linear.rare import identical_labels, rare_labels
+
         assert isinstance(prepared, PointsWithWeights)
         Y = prepared.Y
         own, _ = resolve_weighting(self.weighting).coefficients(self.label_counts_, self.n_points_)
@@ -210,6 +212,8 @@ class DiSMEC(Estimator):
 
     def _fit_on_gpus(self, prepared: PointsWithWeights, own: NDArray[np.floating], run: Run) -> bool:
         """Train on GPUs and return True, or return False if the CPU is to do it."""
+        from longtail.linear.gpu.train import Job
+
         how: dict[str, Any] = {"seed": self.random_state, "ordered": self.reproducible, "dtype": self.weight_dtype}
         job = Job(prepared.X, prepared.Y, self.solver_options(), own, prepared.weights, **how)
         trained = hook.train_on_gpus(self.device, job, run, warm_start=self.warm_start)
@@ -224,6 +228,11 @@ class DiSMEC(Estimator):
         self, prepared: PointsWithWeights, own: NDArray[np.floating], rare: NDArray[np.bool_], same_as: NDArray[np.intp]
     ) -> list[Group]:
         """Return all labels that have points, of identical ones the first: blocks of frequent ones, then rare ones."""
+        from longtail.linear.blocks import label_blocks
+        from longtail.linear.groups import Group
+        from longtail.linear.rare import GROUP, WorkingSetSolver
+        from longtail.linear.solver import BlockSolver
+
         X, Y, seed = prepared.X, prepared.Y, self.random_state
         settings: dict[str, Any] = {"positive_weights": own, "point_weights": prepared.weights, "seed": seed}
         full = BlockSolver(X, Y, self.solver_options(), **settings)
@@ -239,6 +248,8 @@ class DiSMEC(Estimator):
         return groups + [Group(few[i : i + GROUP], sets) for i in range(0, few.size, GROUP)]
 
     def _train(self, groups: list[Group], same_as: NDArray[np.intp], run: Run, start: sparse.csr_matrix | None) -> None:
+        from longtail.linear.groups import train_groups
+
         # As in every other model, labels without training points are never predicted.
         intercepts = np.full(self.n_labels_, PAD_SCORE, np.float32)
         self.gaps_ = np.zeros(self.n_labels_)

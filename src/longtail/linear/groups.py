@@ -13,7 +13,7 @@ from scipy import sparse
 from longtail.core.progress import reported
 from longtail.core.run import Run
 from longtail.core.threads import in_threads
-from longtail.linear.solver import TrainedBlock
+from longtail.linear.options import TrainedBlock
 
 
 class LabelTrainer(Protocol):

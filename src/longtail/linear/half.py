@@ -5,25 +5,18 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-import numpy as np
 from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
 _FLOAT, _INT32 = ir.FloatType(), ir.IntType(32)
 # Where the processor converts half precision, one instruction does it for a whole vector.
 _CONVERTS = platform.machine() in ("aarch64", "arm64") or bool(binding.get_host_cpu_features().get("f16c"))
 
 
-def raw(values: NDArray[np.floating]) -> NDArray[Any]:
-    """Return float16 numbers as the uint16 that `as_float` reads; float32 numbers as they are."""
-    return values.view(np.uint16) if values.dtype == np.float16 else values
-
-
 @intrinsic
 def as_float(typing_context, number):
-    """Return a number of an array that went through `raw` as float32."""
+    """Return a number of an array that went through `weights.raw` as float32."""
     if number == types.float32:
         return types.float32(types.float32), lambda context, builder, signature, args: args[0]
     return types.float32(types.uint16), _from_half

@@ -23,10 +23,9 @@ from __future__ import annotations
 import numpy as np
 
 from longtail.core.compiled import njit
+from longtail.linear.options import HINGE, LOGISTIC, SQUARED_HINGE
 from longtail.linear.order import shuffled
 from longtail.linear.simd import BLOCK, block_adds, block_dots, prefetch
-
-SQUARED_HINGE, HINGE, LOGISTIC = 0, 1, 2
 
 _ZERO, _ONE, _HALF, _QUARTER = np.float32(0), np.float32(1), np.float32(0.5), np.float32(0.25)
 _TINY, _EPS = np.float32(1e-30), np.float32(6e-8)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.linear import limits
+from longtail.linear.options import SolverOptions, TrainedBlock
 from longtail.linear.rare_kernels import train_labels
 from longtail.linear.rare_problem import Points, Sample, Scratch
-from longtail.linear.solver import SolverOptions, TrainedBlock
 
 # The logistic loss has a share at every point, and with the hinge, whose slacks weigh the same however small, the
 # sample stands badly for the others: both are left to the full solver.

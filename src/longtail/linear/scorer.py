@@ -5,6 +5,9 @@ there. Few features have most of the weights: a row that has a weight for every 
 kept as a dense row of half-precision numbers and added in vector registers, four rows at a time, which is some ten
 times as fast as adding its entries one by one. All points, alone or in a batch, take the same way: their scores are the
 same bit for bit.
+
+The first few single points of a process are scored by NumPy, in the same order of additions and with the same bits:
+loading the compiled kernels takes longer than that, and compiling them takes seconds.
 """
 
 from __future__ import annotations
@@ -15,17 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core import topk
-from longtail.core.compiled import njit
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.threads import each_in_threads
-from longtail.linear.half import as_float, raw
-from longtail.linear.weights import Weights
+from longtail.linear.weights import Weights, raw
 
 _DENSE = 0.05  # share of the classifiers with a weight from which on a row is kept densely as well
 _MOST_DENSE = 8  # bytes of dense rows per byte of weights, at most
 _POINTS_AT_A_TIME = 64
-_CHUNK = 128  # classifiers that are compared with the k-th best score together
+_SINGLE_POINTS = 3  # scored by NumPy before kernels are loaded
 
 
 class LinearScorer:
@@ -33,13 +33,19 @@ class LinearScorer:
 
     def __init__(self, weights: Weights) -> None:
         self.weights = weights
+        self._left_to_numpy = _SINGLE_POINTS
 
     def top(self, X: sparse.csr_matrix, k: int, *, n_jobs: int | None = None) -> Predictions:
         """Return the k best labels per row of X; ties go to the lower label id."""
+        if X.shape[0] == 1 and self._left_to_numpy > 0:
+            self._left_to_numpy -= 1
+            return self._top_of_one(X, k)
+        from longtail.linear.scorer_kernels import top_of_points  # here: it loads Numba
+
         labels, scores = empty_top(X.shape[0], k)
-        x = X.indptr.astype(np.int64), X.indices.view(np.uint32), X.data
+        x = tuple(map(_fixed, (X.indptr.astype(np.int64), X.indices.view(np.uint32), X.data)))
         kept, members = self.weights, self._members
-        w = kept.ptr, kept.classifiers, raw(kept.values), kept.intercepts
+        w = tuple(map(_fixed, (kept.ptr, kept.classifiers, raw(kept.values), kept.intercepts)))
         dense = self._dense
 
         def work(first: int) -> None:
@@ -51,8 +57,27 @@ class LinearScorer:
 
     def labels_of(self, best: NDArray[np.int32], best_scores: NDArray[np.float32], k: int) -> Predictions:
         """Return the k best labels per point, given its best classifiers: k of them, or all."""
+        from longtail.linear.scorer_kernels import offer_all
+
         labels, scores = empty_top(best.shape[0], k)
-        _offer_all(best, best_scores, self._members, labels, scores)
+        offer_all(best, best_scores, self._members, labels, scores)
+        return Predictions(labels, scores)
+
+    def _top_of_one(self, X: sparse.csr_matrix, k: int) -> Predictions:
+        """Return the k best labels of one point without kernels: the plain twin of `top_of_points`."""
+        kept, (ptr, members) = self.weights, self._members
+        z = kept.intercepts.copy()
+        dense = np.isin(X.indices, self._dense_features)
+        for p in np.concatenate([np.flatnonzero(dense), np.flatnonzero(~dense)]):
+            row = slice(kept.ptr[X.indices[p]], kept.ptr[X.indices[p] + 1])
+            z[kept.classifiers[row]] += X.data[p] * kept.values[row].astype(np.float32)
+        best = np.flatnonzero(z > -np.inf)
+        best = best[np.argsort(-z[best], kind="stable")[:k]]
+        offered = np.concatenate([members[ptr[c] : ptr[c + 1]] for c in best] or [members[:0]])
+        of_each = np.repeat(z[best], ptr[best + 1] - ptr[best])
+        order = np.lexsort((offered, -of_each))[:k]
+        labels, scores = empty_top(1, k)
+        labels[0, : order.size], scores[0, : order.size] = offered[order], of_each[order]
         return Predictions(labels, scores)
 
     @cached_property
@@ -64,109 +89,29 @@ class LinearScorer:
         return np.cumsum(np.bincount(of_label[labels] + 1, minlength=n + 1)), order.astype(np.int32)
 
     @cached_property
-    def _dense(self) -> tuple[NDArray[np.int32], NDArray]:
-        """Place of each feature's dense row, -1 for features without one; and the rows."""
+    def _dense_features(self) -> NDArray[np.intp]:
+        """Features whose rows are kept densely, too."""
         kept = self.weights
         sizes, n = np.diff(kept.ptr), kept.intercepts.size
         room = _MOST_DENSE * kept.values.nbytes // max(n * kept.values.itemsize, 1)
         longest = np.argsort(-sizes, kind="stable")[:room]
-        features = np.sort(longest[sizes[longest] >= max(_DENSE * n, 1)])
-        place = np.full(sizes.size, -1, np.int32)
+        return np.sort(longest[sizes[longest] >= max(_DENSE * n, 1)])
+
+    @cached_property
+    def _dense(self) -> tuple[NDArray[np.int32], NDArray]:
+        """Place of each feature's dense row, -1 for features without one; and the rows."""
+        from longtail.linear.scorer_kernels import spread
+
+        kept, features = self.weights, self._dense_features
+        place = np.full(kept.ptr.size - 1, -1, np.int32)
         place[features] = np.arange(features.size)
-        rows = np.zeros((features.size, n), raw(kept.values).dtype)
-        _spread(kept.ptr, kept.classifiers, raw(kept.values), features, rows)
+        rows = np.zeros((features.size, kept.intercepts.size), raw(kept.values).dtype)
+        spread(*map(_fixed, (kept.ptr, kept.classifiers, raw(kept.values))), features, rows)
         return place, rows
 
 
-@njit(cache=True, nogil=True)
-def _spread(ptr, classifiers, values, features, rows):
-    for r in range(features.shape[0]):
-        for q in range(ptr[features[r]], ptr[features[r] + 1]):
-            rows[r, classifiers[q]] = values[q]
-
-
-@njit(cache=True, nogil=True)
-def top_of_points(x, w, dense, members, first, end, labels, scores):
-    """Fill in the best labels and their scores for the points first..end-1."""
-    ptr, indices, data = x
-    n, k = w[3].shape[0], min(labels.shape[1], w[3].shape[0])
-    z = np.empty(n, np.float32)
-    widest = 0
-    for i in range(first, end):
-        widest = max(widest, ptr[i + 1] - ptr[i])
-    rows, factors = np.empty(widest, np.int64), np.empty(widest, np.float32)
-    for i in range(first, end):
-        score_point(indices[ptr[i] : ptr[i + 1]], data[ptr[i] : ptr[i + 1]], w, dense, rows, factors, z)
-        best, best_scores = np.full(k, -1, np.int32), np.full(k, -np.inf, np.float32)
-        pick(z, best, best_scores)
-        _offer_labels(best, best_scores, members, labels[i], scores[i])
-
-
-@njit(cache=True, nogil=True)
-def _offer_labels(best, best_scores, members, labels, scores):
-    for j in range(best.shape[0]):
-        if best[j] >= 0:
-            for m in range(members[0][best[j]], members[0][best[j] + 1]):
-                topk.offer(members[1][m], best_scores[j], labels, scores)
-
-
-@njit(cache=True, nogil=True)
-def _offer_all(best, best_scores, members, labels, scores):
-    for i in range(best.shape[0]):
-        _offer_labels(best[i], best_scores[i], members, labels[i], scores[i])
-
-
-@njit(cache=True, nogil=True)
-def score_point(features, values, w, dense, rows, factors, z):
-    """Set z to the scores of all classifiers for one point: dense rows first, then the others."""
-    ptr, classifiers, weights, intercepts = w
-    place, dense_rows = dense
-    z[:] = intercepts
-    n_dense = 0
-    for p in range(features.shape[0]):
-        if place[features[p]] >= 0:
-            rows[n_dense], factors[n_dense] = place[features[p]], values[p]
-            n_dense += 1
-    fours = n_dense - n_dense % 4
-    for j in range(0, fours, 4):
-        _add_four(
-            z, dense_rows[rows[j]], dense_rows[rows[j + 1]], dense_rows[rows[j + 2]], dense_rows[rows[j + 3]],
-            factors[j], factors[j + 1], factors[j + 2], factors[j + 3],
-        )  # fmt: skip
-    for j in range(fours, n_dense):
-        _add_one(z, dense_rows[rows[j]], factors[j])
-    for p in range(features.shape[0]):
-        if place[features[p]] < 0:
-            for q in range(ptr[features[p]], ptr[features[p] + 1]):
-                z[classifiers[q]] += values[p] * as_float(weights[q])
-
-
-@njit(cache=True, nogil=True)
-def _add_four(z, row_0, row_1, row_2, row_3, x_0, x_1, x_2, x_3):
-    for c in range(z.shape[0]):
-        total = z[c] + x_0 * as_float(row_0[c])
-        total += x_1 * as_float(row_1[c])
-        total += x_2 * as_float(row_2[c])
-        z[c] = total + x_3 * as_float(row_3[c])
-
-
-@njit(cache=True, nogil=True)
-def _add_one(z, row, x):
-    for c in range(z.shape[0]):
-        z[c] += x * as_float(row[c])
-
-
-@njit(cache=True, nogil=True)
-def pick(z, best, scores):
-    """Put the classifiers with the highest scores into `best`, ties to the lower number; -inf and NaN are left out."""
-    floor = np.float32(-np.inf)
-    for first in range(0, z.shape[0], _CHUNK):
-        end = min(first + _CHUNK, z.shape[0])
-        n_above = 0
-        for c in range(first, end):  # a loop that the compiler turns into vector comparisons
-            n_above += z[c] > floor
-        if n_above > 0:
-            for c in range(first, end):
-                if z[c] > floor:
-                    topk.offer(c, z[c], best, scores)
-                    floor = scores[-1]
+def _fixed(array: NDArray) -> NDArray:
+    """Return a view that cannot be written: kernels are then the same for new models and for mapped ones."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

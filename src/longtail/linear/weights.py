@@ -192,3 +192,8 @@ def numbered(trained: NDArray[np.intp], n_labels: int) -> NDArray[np.int32]:
 def id_type(n_classifiers: int) -> Any:
     """Return the type of the numbers of so many classifiers."""
     return np.uint16 if n_classifiers <= 2**16 else np.uint32
+
+
+def raw(values: NDArray[np.floating]) -> NDArray[Any]:
+    """Return float16 numbers as the uint16 that `as_float` reads; float32 numbers as they are."""
+    return values.view(np.uint16) if values.dtype == np.float16 else values

@@ -12,7 +12,7 @@ import numpy as np
 
 from longtail.linear import gpu
 from longtail.linear.gpu.backend import STEP_THREADS, LaunchedKernels
-from longtail.linear.solver import LOSSES
+from longtail.linear.options import LOSSES
 
 SHIM = Path(__file__).with_name("cuda_on_cpu.h")
 KERNELS = Path(gpu.__file__).with_name("kernels.cu")

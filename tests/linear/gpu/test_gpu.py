@@ -236,7 +236,7 @@ def test_no_update_is_lost_with_many_points_in_flight(built, gpus, monkeypatch, 
 @pytest.mark.parametrize("k", [1, 5, 40])
 def test_prediction_of_many_points_is_that_of_the_cpu(built, gpus, monkeypatch, k):
     monkeypatch.setattr(predict, "MANY_POINTS", 1)
-    monkeypatch.setattr("longtail.linear.gpu.hook.MANY_POINTS", 1)
+    monkeypatch.setattr("longtail.linear.gpu.predict.MANY_POINTS", 1)
     model = DiSMEC().fit(X, Y)
     expected = model.predict(X, k=k)
     for maker in (lambda loss, width: Emulated(built, loss, width), NumbaBackend):

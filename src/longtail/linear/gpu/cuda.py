@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from longtail.errors import ParameterError, first_line
 from longtail.linear.gpu.backend import GROUP, STEP_THREADS, LaunchedKernels
-from longtail.linear.solver import LOSSES
+from longtail.linear.options import LOSSES
 
 _KERNELS = (
     "build_rows", "fill", "set_positives", "seed_lists", "steps", "look", "make_lists", "norms", "weights_of_duals",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from scipy import sparse
 
 from longtail.core.predictions import Predictions
@@ -9,9 +11,10 @@ from longtail.core.run import Run
 from longtail.errors import ParameterError
 from longtail.linear.gpu import devices
 from longtail.linear.gpu.backend import GpuError
-from longtail.linear.gpu.predict import MANY_POINTS, MOST_BEST, GpuScorer
-from longtail.linear.gpu.train import Job, Trained, train_waves
 from longtail.linear.scorer import LinearScorer
+
+if TYPE_CHECKING:  # they load Numba, which predicting one point does not need
+    from longtail.linear.gpu.train import Job, Trained
 
 
 def check_device(device: str, *, warm_start: bool) -> None:
@@ -34,6 +37,8 @@ def train_on_gpus(device: str, job: Job, run: Run, *, warm_start: bool) -> Train
     warm_start : bool
         Whether dual variables are to be kept, which only the CPU does.
     """
+    from longtail.linear.gpu.train import train_waves
+
     if warm_start:  # with "cuda", `check_device` has refused it
         devices.say_fallback("training", ParameterError("warm_start keeps dual variables there"))
         return None
@@ -62,6 +67,8 @@ def top_on_gpu(device: str, scorer: LinearScorer, X: sparse.csr_matrix, k: int) 
     k : int
         Labels per point.
     """
+    from longtail.linear.gpu.predict import MANY_POINTS, MOST_BEST, GpuScorer
+
     if X.shape[0] < MANY_POINTS or k > MOST_BEST:
         return None
     gpus = devices.gpus_for(device, "squared-hinge", 32, what="prediction")  # kernels that know no loss

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from longtail.core.compiled import njit
 from longtail.core.threads import each_in_threads
 from longtail.linear.gpu.backend import Pruned
-from longtail.linear.half import raw
+from longtail.linear.weights import raw
 
 _ENTRIES_AT_A_TIME = 2**20
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from longtail.core.compiled import njit
 from longtail.linear.gpu import numba_kernels as kernels
 from longtail.linear.gpu.backend import GROUP, Pruned, Start, pruned
-from longtail.linear.solver import LOSSES
+from longtail.linear.options import LOSSES
 
 
 class NumbaBackend:

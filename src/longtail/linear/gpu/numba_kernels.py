@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from longtail.core.compiled import njit
-from longtail.linear.kernels import HINGE, LOGISTIC, SQUARED_HINGE
+from longtail.linear.options import HINGE, LOGISTIC, SQUARED_HINGE
 
 _ROW_BYTES = 128
 _ALL = 0xFFFFFFFF

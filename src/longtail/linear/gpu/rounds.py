@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from longtail.linear.gpu.backend import GROUP, Backend, Start
 from longtail.linear.gpu.points import Points, Wave
-from longtail.linear.solver import SolverOptions
+from longtail.linear.options import SolverOptions
 
 _FULL_ROUNDS = 2  # as in linear/kernels.py, like the three below
 _INNER_PASSES = 8

@@ -20,8 +20,8 @@ from longtail.linear.gpu.backend import GROUP, Backend, GpuError, Pruned, Start
 from longtail.linear.gpu.join import joined_by_feature
 from longtail.linear.gpu.points import Points, Wave
 from longtail.linear.gpu.rounds import Rounds
+from longtail.linear.options import SolverOptions
 from longtail.linear.rare import identical_labels
-from longtail.linear.solver import SolverOptions
 from longtail.linear.weights import Weights, id_type, numbered
 
 _FROM_START = 2e10  # points x labels from which labels start at the solution without positives

@@ -22,7 +22,7 @@ from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.threads import in_threads, thread_count
 from longtail.errors import DataError, ParameterError
-from longtail.linear.solver import SolverOptions
+from longtail.linear.options import SolverOptions
 from longtail.objectives import resolve_weighting
 from longtail.trees.label.clustering import balanced_clusters, k_clusters
 from longtail.trees.label.explain import explained

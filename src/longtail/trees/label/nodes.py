@@ -16,8 +16,9 @@ from scipy import sparse
 
 from longtail.core.compiled import njit
 from longtail.linear import limits
+from longtail.linear.options import SolverOptions
 from longtail.linear.simd import BLOCK
-from longtail.linear.solver import Problem, SolverOptions
+from longtail.linear.solver import Problem
 from longtail.objectives import Weighting
 from longtail.trees.label.tree import LabelTree
 
