@@ -9,8 +9,9 @@ import longtail
 from compose.bases import Flat, Witness
 from compose.planted_tail import N_LABELS, planted_tail
 from contract.planted import planted
-from longtail.compose.reranker import best_of
+from longtail.compose.candidates import best_of
 from longtail.errors import DataError, NotFittedError, ParameterError
+from longtail.metrics import Matches, score
 from longtail.objectives import PropensityModel
 
 (X, Y), (X_TEST, Y_TEST) = planted_tail(600), planted_tail(300, seed=1)
@@ -52,13 +53,47 @@ def test_a_larger_exponent_brings_rarer_labels_and_more_psp(model):
 
 def test_the_exponent_can_be_moved_after_fit_in_two_ways(model, tmp_path):
     asked = model.predict(X_TEST, k=3, exponent=1.0)
-    assert model.exponent == 0.5
+    assert model.exponent is None
     model.save(tmp_path / "m")
     loaded = longtail.load_model(tmp_path / "m").set_params(exponent=1.0)
     np.testing.assert_array_equal(loaded.predict(X_TEST, k=3).scores, asked.scores)
     for wrong in (-0.1, 1.1, "much", True):
         with pytest.raises(ParameterError, match="exponent"):
             model.predict(X_TEST, k=3, exponent=wrong)
+
+
+@pytest.fixture(scope="module")
+def priced():
+    """Points that a base has not seen, where the tail costs precision, and a module with a price stated on them."""
+    data = longtail.make_longtail(n_points=800, n_features=500, n_labels=60, n_test_points=800)
+    base = longtail.DiSMEC().fit(data.train.X, data.train.Y)
+
+    def fitted(loss, metric="P@1"):
+        model = longtail.PropensityRerank(base=base, prefit=True, max_precision_loss=loss, price_metric=metric)
+        model.fit(data.test.X, data.test.Y)
+        at = [model.predict(data.test.X, k=5, exponent=exponent) for exponent in (0.0, model.exponent_)]
+        before, after = (100 * score(Matches.of(found, data.test.Y), metric) for found in at)
+        return model.exponent_, before - after
+
+    return fitted
+
+
+@pytest.mark.parametrize("metric", ["P@1", "nDCG@5"])
+def test_the_price_chooses_the_exponent(priced, metric):
+    chosen = {price: priced(price, metric) for price in (0, 1, 3)}
+    assert chosen[0][0] < chosen[1][0] < chosen[3][0] < 1
+    for price, (_, paid) in chosen.items():
+        assert paid == pytest.approx(price, abs=0.3)
+
+
+def test_the_price_is_that_of_the_metric(priced):
+    assert priced(1, "P@1")[0] != priced(1, "nDCG@5")[0]
+
+
+def test_without_a_price_the_exponent_is_a_half(tmp_path):
+    model = longtail.PropensityRerank(folds=2, max_precision_loss=None).fit(X, Y)
+    assert model.exponent_ == 0.5
+    np.testing.assert_array_equal(model.predict(X_TEST).scores, model.predict(X_TEST, exponent=0.5).scores)
 
 
 def test_a_wrong_parameter_set_after_fit_is_named():
@@ -96,7 +131,7 @@ def test_a_base_without_scores_is_refused():
     "arguments",
     [
         {"exponent": 2}, {"exponent": -1}, {"candidates": 0}, {"folds": 1}, {"held_out": 1.5}, {"random_state": -1},
-        {"prefit": "no"},
+        {"prefit": "no"}, {"max_precision_loss": -1}, {"price_metric": "PSP@1"}, {"price_metric": "P@16"},
     ],
 )  # fmt: skip
 def test_parameters_that_make_no_sense_are_refused(arguments):

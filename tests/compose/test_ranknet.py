@@ -11,8 +11,8 @@ from scipy import sparse
 
 import longtail
 from compose.planted_tail import planted_tail
-from longtail.compose.ranknet import Frontier, _at_precision
-from longtail.compose.reranker import Candidates
+from longtail.compose.candidates import Candidates
+from longtail.compose.price import Frontier, _at_precision
 from longtail.compose.unseen import predict_unseen
 from longtail.core.run import Run
 from longtail.errors import ParameterError

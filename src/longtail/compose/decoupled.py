@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.compose.augment import Alteration, with_altered_copies
-from longtail.compose.reranker import best_of
+from longtail.compose.candidates import best_of
 from longtail.compose.unseen import rows_of
 from longtail.core.estimator import Estimator
 from longtail.core.predictions import Predictions, empty_top

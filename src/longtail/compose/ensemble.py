@@ -11,7 +11,8 @@ from scipy import optimize, sparse
 from scipy.special import expit
 
 from longtail.compose.calibration import CalibrationOfGroups, Floats
-from longtail.compose.reranker import best_of, check_groups
+from longtail.compose.candidates import best_of
+from longtail.compose.reranker import check_groups
 from longtail.compose.unseen import Splits, Unseen, n_score_groups, predict_given, predict_unseen, score_groups
 from longtail.core.check_arrays import check_finite
 from longtail.core.compiled import njit
@@ -185,7 +186,7 @@ class Ensemble(Splits, Wrapper):
 
     def _fitted_weights(self, found: list[Unseen], truth: sparse.csr_matrix) -> Floats:
         labels, values = self._values([u.predictions for u in found], [u.groups for u in found])
-        united, vectors = _united(labels, values, len(found))
+        united, vectors = united_labels(labels, values, len(found))
         hits = Matches.of(Predictions(united, np.zeros(united.shape, np.float32)), truth).hits
         kept = united >= 0
         fit = _mixture_weights if self.combine == "scores" else _rank_weights
@@ -212,8 +213,8 @@ class Ensemble(Splits, Wrapper):
         for start in range(0, max(len(found[0]), 1), _CHUNK):
             some = [part[start : start + _CHUNK] for part in found]
             groups = [score_groups(model, part.labels) for model, part in zip(self.models_, some, strict=True)]
-            united, vectors = _united(*self._values(some, groups), len(found))
-            mean = _log_mean if self.combine == "scores" else _mean_rank
+            united, vectors = united_labels(*self._values(some, groups), len(found))
+            mean = log_mean if self.combine == "scores" else _mean_rank
             parts.append(best_of(united, mean(vectors, self.weights_), k))
         return Predictions.concatenate(parts)
 
@@ -261,7 +262,7 @@ def _check_weights(weights: Any, n_models: int) -> Floats:
     return np.asarray(values / values.sum())
 
 
-def _log_mean(probabilities: Floats, weights: Floats) -> Floats:
+def log_mean(probabilities: Floats, weights: Floats) -> Floats:
     return np.asarray(np.log(np.maximum(probabilities @ weights, np.finfo(np.float64).tiny)))
 
 
@@ -313,7 +314,7 @@ def _rank_weights(points: Floats, hits: NDArray[np.bool_]) -> Floats:
     return np.asarray(found / found.sum()) if found.sum() > 0 else np.full(n_models, 1 / n_models)
 
 
-def _united(labels: NDArray[np.int32], values: Floats, n_models: int) -> tuple[NDArray[np.int32], Floats]:
+def united_labels(labels: NDArray[np.int32], values: Floats, n_models: int) -> tuple[NDArray[np.int32], Floats]:
     """Return the proposed labels per point, each once (n, w; -1 pads), and their values (n, w, models; 0 if none)."""
     united = np.full(labels.shape, -1, np.int32)
     vectors = np.zeros((*labels.shape, n_models))

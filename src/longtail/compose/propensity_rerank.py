@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from longtail.compose.reranker import Reranker, check_exponent
+from longtail.compose.candidates import Candidates
+from longtail.compose.reranker import Reranker
+from longtail.core.parameters import check_at_least_zero
+from longtail.core.run import Run
+
+_FIXED = 0.5  # without a price
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -20,9 +25,14 @@ class PropensityRerank(Reranker):
     ----------
     base : Estimator or None, default None
         Any estimator; None stands for `DiSMEC`.
-    exponent : float, default 0.5
-        0 ranks as the base does, 1 aims at the best propensity-scored precision. It may be changed after `fit`, or
-        given to `predict`, without training again.
+    max_precision_loss : float or None, default 1.0
+        Percentage points of `price_metric` that the exponent may cost on points that the base has not seen: the largest
+        such exponent is chosen (`exponent_`). None: it is 0.5, whatever it costs.
+    price_metric : str, default "P@1"
+        The metric in which the price is stated, e.g. "P@5" or "nDCG@5".
+    exponent : float or None, default None
+        A number to use instead of the chosen one: 0 ranks as the base does, 1 aims at the best propensity-scored
+        precision. It may be changed after `fit`, or given to `predict`, without training again.
     candidates : int, default 15
         Number of labels of the base that are re-ranked. A larger k in `predict` raises this number, which may change
         the first labels a little.
@@ -44,20 +54,25 @@ class PropensityRerank(Reranker):
     ----------
     base_ : Estimator
         Fitted base.
+    exponent_ : float
+        The exponent that was chosen.
     inverse_propensities_ : ndarray of shape (n_labels,)
         1 / p_l of each label.
     """
 
-    exponent: float = 0.5
+    max_precision_loss: float | None = 1.0
 
     @property
     def score_scale(self) -> str | None:  # type: ignore[override]
         """The scale of scores: logarithms of probabilities with exponent 0."""
-        return "log probability" if self.exponent == 0 else None
+        exponent = getattr(self, "exponent_", None) if self.exponent is None else self.exponent
+        return "log probability" if exponent == 0 else None
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        check_exponent(self.exponent)
+        if self.max_precision_loss is not None:
+            check_at_least_zero(max_precision_loss=self.max_precision_loss)
 
-    def _own_exponent(self) -> float:
-        return self.exponent
+    def _learn(self, unseen: Candidates, run: Run) -> None:
+        loss = self.max_precision_loss
+        self.exponent_ = _FIXED if loss is None else self._chosen_exponent(unseen, loss)

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.compose.calibration import Floats
-from longtail.compose.reranker import Candidates, Reranker, best_of, check_exponent, log_quotient
+from longtail.compose.candidates import Candidates
+from longtail.compose.price import Frontier
+from longtail.compose.reranker import Reranker
 from longtail.compose.residual import ResidualBlocks
 from longtail.core.parameters import check_at_least_zero, check_positive, check_whole
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.errors import ParameterError
-from longtail.metrics import Matches, score
 
 logger = logging.getLogger(__name__)
 
-_EXPONENTS = np.linspace(0, 1, 21)
 _HELD_OUT = 0.2  # share of the unseen points by which the epoch is chosen
 
 
@@ -34,8 +33,9 @@ class RankNet(Reranker):
     blocks.
 
     The network learns from points that the base has not seen. All of them choose the exponent, so that it costs
-    `max_precision_loss` of the P@1 of the base. A fifth of them, from which the network does not learn, choose the
-    epoch with the best PSP@1 at that P@1; if no epoch is better than the start of the network, no blocks are used.
+    `max_precision_loss` of the P@1 of the base (or of another `price_metric`). A fifth of them, from which the network
+    does not learn, choose the epoch with the best PSP@1 at that P@1; if no epoch is better than the start of the
+    network, no blocks are used.
 
     Training needs the `deep` extra (torch), prediction does not. Scores are for ranking only.
 
@@ -44,7 +44,9 @@ class RankNet(Reranker):
     base : Estimator or None, default None
         Any estimator; None stands for `DiSMEC`.
     max_precision_loss : float, default 1.0
-        Percentage points of P@1 that the exponent may cost.
+        Percentage points of `price_metric` that the exponent may cost.
+    price_metric : str, default "P@1"
+        The metric in which the price is stated, e.g. "P@5" or "nDCG@5". The epoch is chosen by PSP at the same k.
     exponent : float or None, default None
         A number from 0 to 1 to use instead of the chosen one (`exponent_`). It may be changed after `fit`, or given to
         `predict`, without training again.
@@ -98,13 +100,13 @@ class RankNet(Reranker):
     blocks_ : ResidualBlocks
         The trained blocks; none if they did not improve PSP@1.
     held_out_psp_ : dict of str to float
-        PSP@1 on held-out points at the start ("start") and after training ("trained").
+        PSP@1, or PSP at the k of `price_metric`, on held-out points at the start ("start") and after training
+        ("trained").
     inverse_propensities_ : ndarray of shape (n_labels,)
         1 / p_l of each label.
     """
 
     max_precision_loss: float = 1.0
-    exponent: float | None = None
     blocks: int = 1
     units: int = 64
     balance: float = 1.0
@@ -126,8 +128,6 @@ class RankNet(Reranker):
         check_positive(learning_rate=self.learning_rate)
         names = ("max_precision_loss", "balance", "margin", "anchor", "shrink", "dropout")
         check_at_least_zero(**{name: getattr(self, name) for name in names})
-        if self.exponent is not None:
-            check_exponent(self.exponent)
         if self.dropout >= 1:
             raise ParameterError(f"dropout is {self.dropout!r}, but must be a share of at least 0 and below 1")
 
@@ -137,9 +137,8 @@ class RankNet(Reranker):
         held, learning = unseen[np.sort(order[:size])], unseen[np.sort(order[size:])]
         # Without blocks and by all points: the blocks keep log-odds, so an exponent trades P@1 for PSP@1 at the same
         # rate before and after them, while a fifth of the points would only give it to the nearest twentieth.
-        everything = Frontier.below_base(unseen, self.inverse_propensities_, self.max_precision_loss / 100)
-        self.exponent_ = everything.exponent(unseen.log_odds)
-        frontier = Frontier.at_exponent(held, self.inverse_propensities_, self.exponent_)
+        self.exponent_ = self._chosen_exponent(unseen, self.max_precision_loss)
+        frontier = Frontier.at_exponent(held, self.inverse_propensities_, self.exponent_, self.price_metric)
         start = frontier.height(held.log_odds)
         self.blocks_, self.held_out_psp_ = ResidualBlocks.none(self.n_labels_), {"start": start}
         if self.blocks == 0 or len(learning) == 0:
@@ -147,7 +146,7 @@ class RankNet(Reranker):
         blocks = self._trained(learning, frontier, run)
         changed = blocks(held.labels, held.log_odds)
         trained = self.held_out_psp_["trained"] = frontier.height(changed)
-        logger.info("PSP@1 on held-out points: %.4f at the start, %.4f after training", start, trained)
+        logger.info("%s on held-out points: %.4f at the start, %.4f after training", frontier.gain, start, trained)
         if trained > start:
             self.blocks_, self.exponent_ = blocks, min(self.exponent_, frontier.exponent(changed))
 
@@ -167,18 +166,15 @@ class RankNet(Reranker):
         )  # fmt: skip
         # One thread: the network is small, and the result must not depend on the number of threads.
         plan = TrainingPlan(
-            epochs=self.epochs, learning_rate=self.learning_rate, batch_size=self.batch_size, metric="PSP@1",
+            epochs=self.epochs, learning_rate=self.learning_rate, batch_size=self.batch_size, metric=frontier.gain,
             patience=self.patience, precision="float32", device="cpu", random_state=self.random_state, n_jobs=1,
         )  # fmt: skip
         held = frontier.held
 
         def validate(arrays: dict[str, Any]) -> dict[str, float]:
-            return {"PSP@1": frontier.height(ResidualBlocks(rows, **arrays)(held.labels, held.log_odds))}
+            return {frontier.gain: frontier.height(ResidualBlocks(rows, **arrays)(held.labels, held.log_odds))}
 
         return ResidualBlocks(rows, **train_ranking_network(lists, settings, plan, validate=validate, run=run))
-
-    def _own_exponent(self) -> float:
-        return self.exponent_ if self.exponent is None else self.exponent
 
     def _propose(self, X: Any, k: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
         labels, log_odds = super()._propose(X, k)
@@ -186,80 +182,11 @@ class RankNet(Reranker):
 
     def _get_state(self) -> State:
         state = super()._get_state()
-        state.values |= {"exponent": float(self.exponent_), "held_out_psp": self.held_out_psp_}
+        state.values["held_out_psp"] = self.held_out_psp_
         state.nest("blocks", self.blocks_.to_state())
         return state
 
     def _set_state(self, state: State) -> None:
         super()._set_state(state)
-        self.exponent_, self.held_out_psp_ = check_exponent(state.values["exponent"]), state.values["held_out_psp"]
+        self.held_out_psp_ = state.values["held_out_psp"]
         self.blocks_ = ResidualBlocks.from_state(state.part("blocks"), self.n_labels_)
-
-
-@dataclass(frozen=True, eq=False)
-class Frontier:
-    """PSP@1 against P@1 of held-out points as the exponent changes.
-
-    Parameters
-    ----------
-    held : Candidates
-        Held-out points.
-    inverse_propensities : ndarray of shape (n_labels,)
-        1 / p_l of each label.
-    least : float
-        The P@1 that must remain.
-    """
-
-    held: Candidates
-    inverse_propensities: Floats
-    least: float
-
-    @classmethod
-    def below_base(cls, held: Candidates, inverse_propensities: Floats, loss: float) -> Frontier:
-        """Return the frontier that may lose `loss` of the P@1 without blocks and exponent."""
-        frontier = cls.at_exponent(held, inverse_propensities, 0.0)
-        return replace(frontier, least=frontier.least - loss)
-
-    @classmethod
-    def at_exponent(cls, held: Candidates, inverse_propensities: Floats, exponent: float) -> Frontier:
-        """Return the frontier that must keep the P@1 of this exponent without blocks."""
-        frontier = cls(held, inverse_propensities, np.nan)
-        return replace(frontier, least=score(frontier._matches(held.log_odds, exponent), "P@1"))
-
-    def height(self, log_odds: NDArray[Any]) -> float:
-        """Return the PSP@1 at the exponent where the P@1 of these log-odds falls to `least`.
-
-        If P@1 is below `least` at every exponent, return the (negative) difference.
-        """
-        precision, gain = self._measured(log_odds)
-        if precision.max() < self.least:
-            return float(precision.max() - self.least)
-        return _at_precision(precision, gain, self.least)
-
-    def exponent(self, log_odds: NDArray[Any]) -> float:
-        """Return the largest exponent at which these log-odds keep a P@1 of `least`."""
-        precision, _ = self._measured(log_odds)
-        return _at_precision(precision, _EXPONENTS, self.least)
-
-    def _measured(self, log_odds: NDArray[Any]) -> tuple[Floats, Floats]:
-        """Return P@1 and PSP@1 at every exponent."""
-        matches = [self._matches(log_odds, exponent) for exponent in _EXPONENTS]
-        precision, gain = (np.array([score(m, metric) for m in matches]) for metric in ("P@1", "PSP@1"))
-        return precision, gain
-
-    def _matches(self, log_odds: NDArray[Any], exponent: float) -> Matches:
-        labels, inverse = self.held.labels, self.inverse_propensities
-        ranked = best_of(labels, log_quotient(labels, log_odds, np.log(inverse), exponent), 1)
-        return Matches.of(ranked, self.held.truth, inverse_propensities=inverse)
-
-
-def _at_precision(precision: Floats, values: Floats, least: float) -> float:
-    """Return the value where the precision falls to `least`, interpolated between two exponents.
-
-    Without interpolation small progress would not show.
-    """
-    last = int(np.flatnonzero(precision >= least)[-1]) if (precision >= least).any() else 0
-    if last + 1 == precision.size or precision[last] < least:
-        return float(values[last])
-    way = (precision[last] - least) / (precision[last] - precision[last + 1])
-    return float(values[last] + way * (values[last + 1] - values[last]))

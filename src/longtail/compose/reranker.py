@@ -10,48 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.compose.calibration import CalibrationOfGroups, Floats, log_probability
+from longtail.compose.calibration import CalibrationOfGroups, Floats
+from longtail.compose.candidates import Candidates, best_of, log_quotient
+from longtail.compose.price import Frontier, check_price_metric
 from longtail.compose.unseen import Splits, Unseen, n_score_groups, predict_given, predict_unseen, score_groups
-from longtail.core import topk
 from longtail.core.check_arrays import check_above_zero
-from longtail.core.compiled import njit
 from longtail.core.estimator import Prepared
 from longtail.core.parameters import check_at_least_zero, check_choice, check_whole
-from longtail.core.predictions import Predictions, empty_top
+from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.wrapper import Wrapper, check_fitted_part
 from longtail.errors import ModelError, ParameterError
 from longtail.metrics import Matches
 from longtail.objectives.propensity import Propensities, PropensityModel, propensities_from
-
-
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """The m labels that a base proposes for each of n points.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n, m)
-        Label ids; -1 pads.
-    log_odds : ndarray of shape (n, m)
-        Their log-odds; -inf for padding.
-    hits : ndarray of shape (n, m)
-        Which of them are correct.
-    truth : csr_matrix of shape (n, n_labels)
-        All labels of the points.
-    """
-
-    labels: NDArray[np.int32]
-    log_odds: Floats
-    hits: NDArray[np.bool_]
-    truth: sparse.csr_matrix
-
-    def __len__(self) -> int:
-        return int(self.labels.shape[0])
-
-    def __getitem__(self, rows: NDArray[np.intp]) -> Candidates:
-        return Candidates(self.labels[rows], self.log_odds[rows], self.hits[rows], self.truth[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +45,8 @@ class Reranker(Splits, Wrapper):
     adjustable = free_on_resume = ("exponent",)
 
     base: Any = None
+    exponent: float | None = None
+    price_metric: str = "P@1"
     candidates: int = 15
     propensity: Propensities = PropensityModel()  # noqa: RUF009 (frozen)
     prefit: bool = False
@@ -81,6 +55,9 @@ class Reranker(Splits, Wrapper):
         super().check_parameters()
         check_whole("candidates", self.candidates, 1)
         check_choice("prefit", self.prefit, (True, False))
+        check_price_metric(self.price_metric, self.candidates)
+        if self.exponent is not None:
+            check_exponent(self.exponent)
         self.check_splits()
 
     def _fit(self, prepared: Prepared, run: Run) -> None:
@@ -115,12 +92,18 @@ class Reranker(Splits, Wrapper):
         labels, log_odds = self._propose(X, k)
         return best_of(labels, log_quotient(labels, log_odds, self._log_inverse, self._own_exponent()), k)
 
-    @abstractmethod
     def _own_exponent(self) -> float:
-        """Return the exponent that prediction uses."""
+        """Return the exponent that prediction uses: the parameter, or else the one that was chosen."""
+        return self.exponent_ if self.exponent is None else self.exponent
 
+    @abstractmethod
     def _learn(self, unseen: Candidates, run: Run) -> None:
-        """Fit the module to what the base proposes for points that it has not seen."""
+        """Fit the module to what the base proposes for points that it has not seen, and set `exponent_`."""
+
+    def _chosen_exponent(self, unseen: Candidates, max_loss: float) -> float:
+        """Return the largest exponent that costs at most this many percentage points of the metric of the price."""
+        frontier = Frontier.below_base(unseen, self.inverse_propensities_, max_loss / 100, self.price_metric)
+        return frontier.exponent(unseen.log_odds)
 
     def _propose(self, X: Any, k: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """Return the best labels of the base, at least k, and their log-odds."""
@@ -133,6 +116,7 @@ class Reranker(Splits, Wrapper):
     def _get_state(self) -> State:
         state = super()._get_state()
         state.nest("calibration", self.calibration_.to_state())
+        state.values["exponent"] = float(self.exponent_)
         state.arrays["inverse_propensities"] = self.inverse_propensities_
         return state
 
@@ -143,6 +127,8 @@ class Reranker(Splits, Wrapper):
         inverse = state.array("inverse_propensities", (np.float64, np.float32), (self.n_labels_,))
         check_above_zero("inverse_propensities", inverse)
         self._set_inverse(inverse)
+        # Models of earlier versions whose exponent was given have no other.
+        self.exponent_ = check_exponent(state.values.get("exponent", self.exponent))
 
 
 def check_groups(calibration: CalibrationOfGroups, model: Any) -> None:
@@ -151,33 +137,9 @@ def check_groups(calibration: CalibrationOfGroups, model: Any) -> None:
         raise ModelError(f"there are {len(calibration.parts)} calibrations for {n_score_groups(model)} kinds of scores")
 
 
-def check_exponent(exponent: float) -> float:
+def check_exponent(exponent: Any) -> float:
     """Return the exponent, or raise ParameterError if it is not a number from 0 to 1."""
     check_at_least_zero(exponent=exponent)
     if exponent > 1:
         raise ParameterError(f"exponent is {exponent!r}, but must be a number from 0 to 1")
-    return exponent
-
-
-def log_quotient(
-    labels: NDArray[np.int32], log_odds: NDArray[Any], log_inverse: Floats, exponent: float
-) -> NDArray[Any]:
-    """Return log(P / p^exponent) of candidates, given their log-odds and log 1/p of every label."""
-    return log_probability(log_odds) + exponent * log_inverse[labels]
-
-
-def best_of(candidates: NDArray[np.int32], scores: NDArray[Any], k: int) -> Predictions:
-    """Return the k best candidates per point (-1 pads), ties by the lower label id."""
-    best = empty_top(candidates.shape[0], k)
-    with np.errstate(over="ignore"):  # a score too large for float32 is infinite, and ranks first
-        narrow = np.ascontiguousarray(scores, dtype=np.float32)
-    _best_of(candidates, narrow, *best)
-    return Predictions(*best)
-
-
-@njit(cache=True, nogil=True)
-def _best_of(candidates, new_scores, labels, scores):
-    for i in range(candidates.shape[0]):
-        for j in range(candidates.shape[1]):
-            if candidates[i, j] >= 0:
-                topk.offer(candidates[i, j], new_scores[i, j], labels[i], scores[i])
+    return float(exponent)

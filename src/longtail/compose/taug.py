@@ -11,8 +11,8 @@ from scipy import sparse
 
 from longtail.compose.augment import Alteration
 from longtail.compose.calibration import Calibration, log_probability
+from longtail.compose.candidates import best_of
 from longtail.compose.decoupled import Decoupled, Decoupling, names_of
-from longtail.compose.reranker import best_of
 from longtail.compose.unseen import Splits, predict_unseen
 from longtail.core.estimator import Prepared
 from longtail.core.explanation import Explanation

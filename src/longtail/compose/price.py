@@ -1,0 +1,111 @@
+"""A price in place of an exponent: how far re-ranking may go before a metric has lost as much as the user allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.compose.calibration import Floats
+from longtail.compose.candidates import Candidates, best_of, log_quotient
+from longtail.errors import ParameterError
+from longtail.metrics import Matches, score
+from longtail.metrics.named import MetricName
+
+_EXPONENTS = np.linspace(0, 1, 21)
+PRICE_METRICS = ("P", "nDCG", "R")  # that rise with precision; the gain is propensity-scored
+
+
+def check_price_metric(name: str, candidates: int) -> None:
+    """Raise ParameterError unless this is P@k, nDCG@k or R@k with a k of at most the number of candidates."""
+    metric = MetricName.parse(name)
+    if metric.base not in PRICE_METRICS:
+        known = ", ".join(f"{base}@k" for base in PRICE_METRICS)
+        raise ParameterError(f"price_metric is {name!r}, but must be one of {known}")
+    if metric.k > candidates:
+        raise ParameterError(
+            f"price_metric is {name!r}, but only {candidates} candidates are re-ranked; raise candidates"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """PSP@k against the metric of the price, e.g. P@k, of held-out points as the exponent changes.
+
+    Parameters
+    ----------
+    held : Candidates
+        Held-out points.
+    inverse_propensities : ndarray of shape (n_labels,)
+        1 / p_l of each label.
+    least : float
+        How much of the metric must remain.
+    metric : str, default "P@1"
+        In which the price is stated.
+    """
+
+    held: Candidates
+    inverse_propensities: Floats
+    least: float
+    metric: str = "P@1"
+
+    @property
+    def gain(self) -> str:
+        """The name of what the price is paid for: PSP at the k of the metric."""
+        return f"PSP@{MetricName.parse(self.metric).k}"
+
+    @classmethod
+    def below_base(cls, held: Candidates, inverse_propensities: Floats, loss: float, metric: str = "P@1") -> Frontier:
+        """Return the frontier that may lose `loss` of the metric without blocks and exponent."""
+        frontier = cls.at_exponent(held, inverse_propensities, 0.0, metric)
+        return replace(frontier, least=frontier.least - loss)
+
+    @classmethod
+    def at_exponent(
+        cls, held: Candidates, inverse_propensities: Floats, exponent: float, metric: str = "P@1"
+    ) -> Frontier:
+        """Return the frontier that must keep the metric at this exponent without blocks."""
+        frontier = cls(held, inverse_propensities, np.nan, metric)
+        return replace(frontier, least=score(frontier._matches(held.log_odds, exponent), metric))
+
+    def height(self, log_odds: NDArray[Any]) -> float:
+        """Return the gain at the exponent where the metric of these log-odds falls to `least`.
+
+        If it is below `least` at every exponent, return the (negative) difference.
+        """
+        precision, gain = self._measured(log_odds)
+        if precision.max() < self.least:
+            return float(precision.max() - self.least)
+        return _at_precision(precision, gain, self.least)
+
+    def exponent(self, log_odds: NDArray[Any]) -> float:
+        """Return the largest exponent at which these log-odds keep `least` of the metric."""
+        precision, _ = self._measured(log_odds)
+        return _at_precision(precision, _EXPONENTS, self.least)
+
+    def _measured(self, log_odds: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Return the metric and the gain at every exponent."""
+        matches = [self._matches(log_odds, exponent) for exponent in _EXPONENTS]
+        precision, gain = (np.array([score(m, metric) for m in matches]) for metric in (self.metric, self.gain))
+        return precision, gain
+
+    def _matches(self, log_odds: NDArray[Any], exponent: float) -> Matches:
+        labels, inverse = self.held.labels, self.inverse_propensities
+        ranked = best_of(
+            labels, log_quotient(labels, log_odds, np.log(inverse), exponent), MetricName.parse(self.metric).k
+        )
+        return Matches.of(ranked, self.held.truth, inverse_propensities=inverse)
+
+
+def _at_precision(precision: Floats, values: Floats, least: float) -> float:
+    """Return the value where the precision falls to `least`, interpolated between two exponents.
+
+    Without interpolation small progress would not show.
+    """
+    last = int(np.flatnonzero(precision >= least)[-1]) if (precision >= least).any() else 0
+    if last + 1 == precision.size or precision[last] < least:
+        return float(values[last])
+    way = (precision[last] - least) / (precision[last] - precision[last + 1])
+    return float(values[last] + way * (values[last + 1] - values[last]))
