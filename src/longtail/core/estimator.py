@@ -200,7 +200,7 @@ class Estimator(Answers, Parameterised):
         fallback : {"none", "popular"}, default "none"
             "popular" gives points without labels the most frequent ones; their scores are shares of training points.
         calibrated : bool, default False
-            Return probabilities, in (0, 1], as scores; call `calibrate` first. Labels keep their order, so probabilities
+            Return probabilities, in (0, 1], as scores; call `calibrate` first. Labels keep their order: probabilities
             may rise along a row where a model ranks by something else (re-rankers).
         **options
             Other values, for this call, of parameters that may be changed after `fit`, e.g. `exponent` or `beam`. A

@@ -40,6 +40,10 @@ class Candidate:
     def unit_rows(self) -> bool:
         return bool(self.values.get(UNIT_ROWS, False))
 
+    def own_names(self) -> list[str]:
+        """Return the parameters that are set, by their names in the model or in its base."""
+        return [key.removeprefix("base.") for key in self.values]
+
     def estimator(self, *, text: bool = False, point: Mapping[str, Any] | None = None) -> Estimator:
         """Return the unfitted estimator.
 

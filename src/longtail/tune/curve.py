@@ -22,12 +22,13 @@ from longtail.workflow.apply import predict_in_chunks
 
 EXPONENTS = tuple(round(0.1 * i, 1) for i in range(11))
 BEAMS = (5, 10, 20, 40)
+SWEPT = ("beam", "exponent")
 
 Point = dict[str, Any]
 
 
 def curve_of(
-    model: Estimator, dev: Any, part: Part, objectives: Sequence[str], fixed: Collection[str] = ()
+    model: Estimator, dev: Any, part: Part, objectives: Sequence[str], swept: Collection[str] = SWEPT
 ) -> list[Point]:
     """Return the points that one fitted model reaches.
 
@@ -41,8 +42,8 @@ def curve_of(
         Labels and propensities.
     objectives : sequence of str
         Metrics, e.g. "P@1".
-    fixed : collection of str, optional
-        Options that are not swept.
+    swept : collection of str, default ("beam", "exponent")
+        Options that are swept.
 
     Returns
     -------
@@ -53,10 +54,10 @@ def curve_of(
     deepest = max(MetricName.parse(name).k for name in objectives)
     k = min(max(deepest, registry.estimator_class(RERANK)().candidates), model.n_labels_)
     points: list[Point] = []
-    beams = [{"beam": beam} for beam in BEAMS] if "beam" in model.options() - set(fixed) else [{}]
+    beams = [{"beam": beam} for beam in BEAMS] if "beam" in model.options() & set(swept) else [{}]
     for options in beams:
         own = model.adjusted(**options) if options else model
-        for exponent, ranked in _ranked(own, dev, part, k) if "exponent" not in fixed else _as_is(own, dev, k):
+        for exponent, ranked in _ranked(own, dev, part, k) if "exponent" in swept else _as_is(own, dev, k):
             kept = ranked.top(min(deepest, ranked.k))
             matches = Matches.of(kept, part.Y_dev, inverse_propensities=part.inverse)
             metrics = {name: 100.0 * score(matches, name) for name in objectives}

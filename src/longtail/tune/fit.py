@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from longtail.bench import memory
 from longtail.core.store import size_in_bytes
 from longtail.tune.candidate import Candidate
-from longtail.tune.curve import Point, curve_of, mean_curve
+from longtail.tune.curve import SWEPT, Point, curve_of, mean_curve
 from longtail.tune.points import Part
 
 
@@ -35,6 +35,7 @@ def fit(
     parts: Sequence[Part],
     objectives: Sequence[str],
     *,
+    swept: Collection[str] = SWEPT,
     after: Callable[[int, list[Point]], None] = lambda number, curve: None,
 ) -> Outcome:
     """Train on each part and return the mean of the curves and the largest costs.
@@ -47,6 +48,8 @@ def fit(
         One, or one per fold.
     objectives : sequence of str
         Metrics of the curves.
+    swept : collection of str, default ("beam", "exponent")
+        Options that are swept on the predictions, unless the candidate sets them.
     after : callable, optional
         Called after each part but the last with the number of parts so far and the mean curve; it may raise to end.
 
@@ -64,7 +67,7 @@ def fit(
         started = time.perf_counter()
         model.fit(train, part.Y, label_names=part.label_names)
         costs.append((time.perf_counter() - started, memory.peak() / 1e6, _megabytes(model)))
-        curves.append(curve_of(model, dev, part, objectives, {key.removeprefix("base.") for key in candidate.values}))
+        curves.append(curve_of(model, dev, part, objectives, set(swept) - set(candidate.own_names())))
         if number < len(parts):
             after(number, mean_curve(curves, [p.Y_dev.shape[0] for p in parts[:number]]))
     sizes = [part.Y_dev.shape[0] for part in parts]
