@@ -111,7 +111,7 @@ def run(
     names : iterable of str
         Attacks to try.
     minutes : float, optional
-        Limit of the whole run; the trial under way is finished.
+        Limit of the whole run; the trial under way is finished. Ctrl-C ends a run early, with its report.
     trials : int, optional
         Trials per attack, at most.
     seed : int, default 0
@@ -135,7 +135,10 @@ def run(
     while waiting and time.monotonic() < deadline:
         name = min(sorted(waiting), key=report.seconds.__getitem__)
         number, begin = first + report.trials[name], time.monotonic()
-        found = _try(name, number, seed, folder)
+        try:
+            found = _try(name, number, seed, folder)
+        except KeyboardInterrupt:  # what was found so far is worth a report
+            break
         report.seconds[name] += time.monotonic() - begin
         report.trials[name] += 1
         report.findings += [found] if found else []

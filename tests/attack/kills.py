@@ -32,7 +32,7 @@ _LIMIT_S = 120.0
 _REFUSED = 7
 
 
-def _fork(work: Callable[[], None], says: Path | None = None) -> int:
+def fork(work: Callable[[], None], says: Path | None = None) -> int:
     """Run `work` in a fork and return its process id; an error of longtail is exit code 7, another one 1.
 
     The error is written to the file `says`.
@@ -52,7 +52,7 @@ def _fork(work: Callable[[], None], says: Path | None = None) -> int:
     os._exit(code)
 
 
-def _end(child: int) -> int:
+def end_of(child: int) -> int:
     """Return the exit code of a fork, negative for a signal; raise Finding if it hangs."""
     until = time.monotonic() + _LIMIT_S
     while time.monotonic() < until:
@@ -89,9 +89,9 @@ def _undisturbed(name: str) -> tuple[str, float]:
     _model(name)  # writes the encoder that a text model begins with, once for all forks: its path belongs to the job
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "m"
-        _end(_fork(lambda: _train(name, out, resume=False)))  # compiles kernels
+        end_of(fork(lambda: _train(name, out, resume=False)))  # compiles kernels
         begin, says = time.monotonic(), Path(folder) / "says.txt"
-        code = _end(_fork(lambda: _train(name, out, resume=False), says))
+        code = end_of(fork(lambda: _train(name, out, resume=False), says))
         if code != 0:
             raise Finding(f"{name} cannot be trained: {code} {says.read_text() if says.exists() else ''}")
         return store.read_manifest(out, "model")["arrays"]["sha256"], time.monotonic() - begin
@@ -101,12 +101,12 @@ def _killed(name: str) -> Attack:
     def attack(rng: np.random.Generator, folder: Path) -> None:
         digest, seconds = _undisturbed(name)
         for resume in (False, True, True):
-            child = _fork(functools.partial(_train, name, folder / "m", resume=resume))
+            child = fork(functools.partial(_train, name, folder / "m", resume=resume))
             time.sleep(float(rng.random()) * seconds)
             os.kill(child, signal.SIGKILL)
             tally("killed trainings", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL)
         says = folder / "says.txt"
-        code = _end(_fork(lambda: _train(name, folder / "m", resume=True), says))
+        code = end_of(fork(lambda: _train(name, folder / "m", resume=True), says))
         if code != 0:
             said = says.read_text() if says.exists() else ""
             raise Finding(f"the resumed training ended with {code}\n{said}")
@@ -146,7 +146,7 @@ def full_disk(rng: np.random.Generator, folder: Path) -> None:
         else:
             write_dataset(_data(2), folder / "d.X.npz", overwrite=True)
 
-    code = _end(_fork(write))
+    code = end_of(fork(write))
     if code not in (0, _REFUSED):
         raise Finding(f"a full disk ended with {code}")
     values = store.read(folder / "m", "model")[1].arrays["w"]
@@ -171,7 +171,7 @@ def loads_during_overwrites(rng: np.random.Generator, folder: Path) -> None:
             store.write(folder / "m", {"kind": "model"}, _state(value), overwrite=True)
             write_dataset(_data(value), folder / "d.X.npz", overwrite=True)
 
-    child = _fork(overwrite)
+    child = fork(overwrite)
     ended = 0
     try:
         while not ended:

@@ -65,7 +65,7 @@ def _objects() -> pa.Table:
     return pa.table({"text": ["one", "two", "three"], "labels": labels})
 
 
-def _saved(table: pa.Table) -> dict[str, bytes]:
+def saved_frame(table: pa.Table) -> dict[str, bytes]:
     """Return what `save_to_disk` of a Hugging Face dataset writes."""
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as stream:
@@ -78,7 +78,10 @@ def _saved(table: pa.Table) -> dict[str, bytes]:
     }
 
 
-def _read_vectors(path: Path) -> Any:
+_read_objects = functools.partial(read_dataset, labels="labels[].label")
+
+
+def read_vectors(path: Path) -> Any:
     """Read word vectors; the module is imported here, because the room that it is in takes a while."""
     from longtail.neural.text.vocabulary import word_vectors
 
@@ -100,10 +103,10 @@ SEEDS: dict[str, tuple[Any, Callable[[Path], Any]]] = {
     "texts": (_TEXTS, read_dataset),
     "a.parquet#plain": (lambda: _parquet(_TABLE, compression="none", use_dictionary=False), read_dataset),
     "a.parquet#dictionaries": (lambda: _parquet(_dictionaries(), compression="none"), read_dataset),
-    "a.parquet#objects": (lambda: _parquet(_objects(), compression="snappy"), read_dataset),
-    "saved": (lambda: _saved(_TABLE), read_dataset),
-    "saved#dictionaries": (lambda: _saved(_dictionaries()), read_dataset),
-    "saved#objects": (lambda: _saved(_objects()), read_dataset),
+    "a.parquet#objects": (lambda: _parquet(_objects(), compression="snappy"), _read_objects),
+    "saved": (lambda: saved_frame(_TABLE), read_dataset),
+    "saved#dictionaries": (lambda: saved_frame(_dictionaries()), read_dataset),
+    "saved#objects": (lambda: saved_frame(_objects()), _read_objects),
     **dict.fromkeys(("p.npz", "p.jsonl", "p.txt", "p.txt.xz"), (_PREDICTIONS, read_predictions)),
     "trn_X_Xf.txt": ({"trn_X_Xf.txt": b"2 3\n0:1 2:0.5\n1:2\n", "trn_X_Y.txt": b"2 2\n0:1\n1:1 0:1\n"}, read_dataset),
     "train_texts.txt": ({"train_texts.txt": b"one\ntwo\n", "train_labels.txt": b"a b\n\n"}, read_dataset),
@@ -113,8 +116,8 @@ SEEDS: dict[str, tuple[Any, Callable[[Path], Any]]] = {
     "v.ttl": ({"v.ttl": _TURTLE}, read_vocabulary),
     "v.rdf": ({"v.rdf": _RDF_XML}, read_vocabulary),
     "v.nt": ({"v.nt": _TRIPLES}, read_vocabulary),
-    "w.txt": ({"w.txt": b"2 3\nlaw 0.1 -2 3e-1\ntax 1 2 3\n"}, _read_vectors),
-    "w.npz": (_vectors, _read_vectors),
+    "w.txt": ({"w.txt": b"2 3\nlaw 0.1 -2 3e-1\ntax 1 2 3\n"}, read_vectors),
+    "w.npz": (_vectors, read_vectors),
 }  # fmt: skip
 
 

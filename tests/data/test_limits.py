@@ -7,11 +7,15 @@ import lzma
 import tracemalloc
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import zstandard
 from scipy import sparse
 
 from longtail.data import read_dataset, read_predictions
+from longtail.data.columns import read_columns
+from longtail.data.volume import row_bytes
 from longtail.errors import DataError, ParameterError
 
 
@@ -73,7 +77,7 @@ COMPRESS = {
 
 @pytest.mark.parametrize("ending", COMPRESS)
 def test_bombs(tmp_path, ending, monkeypatch):
-    monkeypatch.setattr("longtail.data.limits._ALWAYS_ALLOWED", 1 << 21)
+    monkeypatch.setenv("LONGTAIL_MAX_CONTENT_BYTES", str(1 << 21))
     path = tmp_path / f"a.txt.{ending}"
     path.write_bytes(COMPRESS[ending](b"\n" * (1 << (28 if ending == "zst" else 25))))
     tracemalloc.start()
@@ -94,10 +98,27 @@ def test_archives(tmp_path, monkeypatch):
     refused(tmp_path / "a.X.npz", "LONGTAIL_MAX_COLUMNS")
     sparse.save_npz(tmp_path / "a.X.npz", sparse.coo_matrix(([1.0], ([0], [0])), shape=(2_000_000_000, 3)))
     refused(tmp_path / "a.X.npz", "LONGTAIL_MAX_COLUMNS")
-    monkeypatch.setattr("longtail.data.limits._ALWAYS_ALLOWED", 1 << 20)
+    monkeypatch.setenv("LONGTAIL_MAX_CONTENT_BYTES", str(1 << 20))
     for name, read in (("b.X.npz", read_dataset), ("p.npz", read_predictions)):
         np.savez_compressed(tmp_path / name, data=np.zeros(1 << 21), labels=np.zeros((2, 2)))
         (tmp_path / "b.Y.npz").write_bytes(b"")
         refused(tmp_path / name, "LONGTAIL_MAX_GROWTH", read)
     monkeypatch.setenv("LONGTAIL_MAX_FIELDS", "1")
     refused(tmp_path / "p.npz", "LONGTAIL_MAX_FIELDS", read_predictions)
+
+
+def test_values_that_a_table_stores_once_are_counted_as_often_as_they_occur(tmp_path, monkeypatch):
+    once = pa.DictionaryArray.from_arrays(pa.array([0] * 50), ["x" * 100_000])
+    table = pa.table({"text": once, "labels": [["a"]] * 50})
+    pa.parquet.write_table(table, tmp_path / "a.parquet")
+    assert read_dataset(tmp_path / "a.parquet").n_points == 50
+    monkeypatch.setenv("LONGTAIL_MAX_CONTENT_BYTES", str(1 << 21))
+    refused(tmp_path / "a.parquet", "LONGTAIL_MAX_GROWTH")
+    refused(tmp_path / "a.parquet", "LONGTAIL_MAX_GROWTH", lambda path: read_columns(path, ["text"]))
+
+
+def test_columns_whose_values_overlap_are_refused():
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2**31 - 2], pa.int32()), ["x"])
+    for array in (runs, pa.array([["a"]], pa.list_view(pa.string()))):
+        with pytest.raises(DataError, match="are not read; use strings, or lists of strings"):
+            row_bytes(array)

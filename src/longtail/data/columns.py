@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from longtail.data import files, tables
 from longtail.data.encodings import as_utf8
 from longtail.data.jsonl import read_objects
 from longtail.data.reading import Reading
+from longtail.data.volume import Volume, texts_stored_once
 from longtail.errors import DataError
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -49,16 +51,24 @@ def read_columns(path: PathLike, columns: Sequence[str], reading: Reading | None
     chosen = Reading() if reading is None else reading
     with tables.arrow_errors(path), files.reading(path) as stream:
         if suffix == ".parquet":
-            file = pa.parquet.ParquetFile(stream)
+            file = pa.parquet.ParquetFile(stream, read_dictionary=texts_stored_once(path, stream))
             check_columns(path, file.schema_arrow.names, columns)
-            found = file.read(columns=list(columns), use_threads=False)
-        else:
-            decoded = as_utf8(stream, chosen.encoding, path)
-            dialect, names = tables.csv_dialect(decoded, path, chosen, _DELIMITERS[suffix])
-            check_columns(path, names, columns)
-            with files.reading(path) as again:
-                found = tables.open_csv(as_utf8(again, chosen.encoding, path), dialect, columns).read_all()
+            return _in_pieces(file, columns, Volume(path, os.path.getsize(path)))
+        decoded = as_utf8(stream, chosen.encoding, path)
+        dialect, names = tables.csv_dialect(decoded, path, chosen, _DELIMITERS[suffix])
+        check_columns(path, names, columns)
+        with files.reading(path) as again:
+            found = tables.open_csv(as_utf8(again, chosen.encoding, path), dialect, columns).read_all()
     return {column: found[column].to_pylist() for column in columns}
+
+
+def _in_pieces(file: pa.parquet.ParquetFile, columns: Sequence[str], volume: Volume) -> dict[str, list[Any]]:
+    values: dict[str, list[Any]] = {column: [] for column in columns}
+    for batch in file.iter_batches(columns=list(columns), use_threads=False):
+        for piece in volume.pieces(batch):
+            for column in columns:
+                values[column] += piece[column].to_pylist()
+    return values
 
 
 def check_columns(path: PathLike, found: Sequence[str], columns: Sequence[str]) -> None:

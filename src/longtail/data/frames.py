@@ -15,6 +15,7 @@ from longtail.data.reading import FieldPath, Reading
 from longtail.data.records import RecordCollector
 from longtail.data.shards import SPLITS
 from longtail.data.tables import arrow_errors, collect_batches, columns_to_read
+from longtail.data.volume import Volume
 from longtail.errors import DataError, first_line
 
 _ROWS = 4096
@@ -108,7 +109,8 @@ def read_saved_frame(folder: Path, reading: Reading, *, label_names: Sequence[st
     if not names or any(Path(name).name != name for name in names):
         raise DataError(f"{_STATE} names no data files in this folder", path=folder)
     with arrow_errors(folder):
-        return collect_batches(folder, _saved_batches(folder, names, reading), reading, label_names)
+        volume = Volume(folder, sum((folder / name).stat().st_size for name in names if (folder / name).is_file()))
+        return collect_batches(folder, _saved_batches(folder, names, reading), reading, label_names, volume)
 
 
 def _saved_batches(folder: Path, names: Sequence[str], reading: Reading) -> Iterator[pa.RecordBatch]:

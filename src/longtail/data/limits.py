@@ -64,20 +64,19 @@ COLUMNS = Limit("LONGTAIL_MAX_COLUMNS", 100_000_000)
 LINE_BYTES = Limit("LONGTAIL_MAX_LINE_BYTES", 1 << 28)
 # Fields of a JSON object, columns of a table, members of an archive.
 FIELDS = Limit("LONGTAIL_MAX_FIELDS", 100_000)
-# A compressed file may grow to so many times its size, and in any case to 256 MiB. Text grows 3 to 20 times.
+# A compressed file may grow to so many times its size, and in any case to so many bytes. Text grows 3 to 20 times.
 GROWTH = Limit("LONGTAIL_MAX_GROWTH", 100)
-_ALWAYS_ALLOWED = 1 << 28
+CONTENT_BYTES = Limit("LONGTAIL_MAX_CONTENT_BYTES", 1 << 28)
 
 
 def largest_content(compressed_bytes: int) -> int:
     """Return how many bytes a compressed file of this size may contain."""
-    return max(_ALWAYS_ALLOWED, GROWTH.value() * compressed_bytes)
+    return max(CONTENT_BYTES.value(), GROWTH.value() * compressed_bytes)
 
 
 def grown_too_large(path: PathLike | None = None) -> DataError:
     """Return the error for a compressed file with more content than `largest_content`."""
-    limit = max(GROWTH.value(), 1)
-    said = f"is compressed more than {limit}-fold and contains over {_ALWAYS_ALLOWED >> 20} MiB"
+    said = f"is compressed more than {GROWTH.value()}-fold and contains over {CONTENT_BYTES.value():,} bytes"
     return DataError(f"{said}; if it is not a bomb, set {GROWTH.variable} to a larger factor", path=path)
 
 

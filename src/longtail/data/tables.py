@@ -24,6 +24,7 @@ from longtail.data.labels import SEPARATOR
 from longtail.data.limits import FIELDS, shortened
 from longtail.data.reading import Reading
 from longtail.data.records import RecordCollector, option_of
+from longtail.data.volume import Volume, texts_stored_once
 from longtail.errors import DataError, LongtailError, first_line
 
 logger = logging.getLogger(__name__)
@@ -122,10 +123,11 @@ def read_parquet(path: PathLike, reading: Reading = _PLAIN, *, label_names: Sequ
     Dataset
     """
     with arrow_errors(path), files.reading(path) as stream:
-        file = pa.parquet.ParquetFile(stream)
+        # Not decoded yet, a text that repeats is in memory once; `Volume` looks at its length times its rows.
+        file = pa.parquet.ParquetFile(stream, read_dictionary=texts_stored_once(path, stream))
         columns = columns_to_read(path, file.schema_arrow.names, reading)
         batches = file.iter_batches(batch_size=_ROWS, columns=columns, use_threads=False)
-        return collect_batches(path, batches, reading, label_names)
+        return collect_batches(path, batches, reading, label_names, Volume(path, os.path.getsize(path)))
 
 
 @contextmanager
@@ -157,9 +159,13 @@ def columns_to_read(path: PathLike | None, found: list[str], reading: Reading) -
 
 
 def collect_batches(
-    path: PathLike | None, batches: Any, reading: Reading, label_names: Sequence[str] | None
+    path: PathLike | None,
+    batches: Any,
+    reading: Reading,
+    label_names: Sequence[str] | None,
+    volume: Volume | None = None,
 ) -> Dataset:
-    """Return the dataset in the rows of record batches."""
+    """Return the dataset in the rows of record batches, unless they are more than `volume` allows."""
 
     def complain(row: int, field: str, message: str) -> DataError:
         return DataError(f"row {row}: {message}", path=path, field=field)
@@ -167,14 +173,19 @@ def collect_batches(
     collector = RecordCollector(reading, complain, label_names=label_names, cells=True)
     for batch in batches:
         # Row by row in small pieces: the Python objects of a whole batch would need several times its memory.
-        for start in range(0, batch.num_rows, _ROWS):
-            for record in batch.slice(start, _ROWS).to_pylist():
+        for piece in _pieces(batch) if volume is None else volume.pieces(batch):
+            for record in piece.to_pylist():
                 collector.add(record, collector.n_points + 1)
     if collector.n_points == 0:
         raise DataError("the table has no rows", path=path)
     dataset = collector.finish()
     _hint_at_separator(path, dataset.Y, dataset.label_names, reading.separator)
     return dataset
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for start in range(0, batch.num_rows, _ROWS):
+        yield batch.slice(start, _ROWS)
 
 
 def _hint_at_separator(path: PathLike | None, Y: Any, names: Sequence[str] | None, separator: str) -> None:
