@@ -4,7 +4,8 @@
     python -m benchmarks.text.features DATASET --embeddings FOLDER [--train 3000] [--dev 1500] [--length 64]
 
 Takes every n-th point of both splits, so that there are as many as asked for; the test split is not read. With
---embeddings, the rows are the base and the vectors of the encoder in FOLDER beside it, cut to a number of tokens.
+--embeddings, the rows are the base, characters beside it, and the vectors of the encoder in FOLDER beside it, which
+reads the first tokens of a text.
 The descriptions of debian-depends begin with the name and the section of the package; for the rows with fields they are
 split into name and synopsis, section, and description. Seconds are those of a process on a machine with other work.
 Rows that were measured with as many points before are kept.
@@ -96,7 +97,8 @@ def shortened(folder: Path, length: int, place: Path) -> Path:
 
 def rows_of(options: argparse.Namespace, encoder: Path | None) -> dict[str, dict[str, Any]]:
     if encoder is not None:
-        return {"base": {}, "embeddings beside words": {"embeddings": encoder}}
+        few = {name: ROWS[name] for name in ("base", "characters beside words")}
+        return few | {"embeddings beside words": {"embeddings": encoder}}
     known = ROWS | (FIELDS if options.dataset == "debian-depends" else {})
     return known if options.rows is None else {name: known[name] for name in options.rows}
 

@@ -158,6 +158,13 @@ def test_fields_have_weights_stop_words_and_stems(tmp_path: Path) -> None:
     np.testing.assert_allclose(X, normalize(same.fit_transform(texts).toarray() * factors), rtol=1e-6)
 
 
+def test_characters_are_those_of_the_words_without_their_field(tmp_path: Path) -> None:
+    joined = [f"{record['Title of']}\n{record['abstract']}" for record in RECORDS]
+    both = plain(field_weights={"Title of": 1.0, "abstract": 1.0}, char_ngrams=(3, 4)).fit(separate_texts(tmp_path))
+    expected = plain(analyzer="char_wb", ngram_range=(3, 4)).fit(joined)
+    assert both.tables_[1].vocabulary == expected.vocabulary_
+
+
 OPTIONS: list[dict[str, Any]] = [
     {"stop_words": "english", "stem": "english"},
     {"hashing": 64, "ngram_range": (1, 2)},

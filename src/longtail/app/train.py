@@ -159,7 +159,7 @@ def check_points(estimator: Any, dataset: Any, data: Path, model: str, *, separa
 
 
 def _name_fields(estimator: Any, reading: dict[str, Any]) -> None:
-    """Tell TextFeatures the names of separate fields, where weights, stop words or stems need them."""
+    """Tell TextFeatures the names of separate fields, which weights and all that looks behind their prefixes need."""
     from longtail.core.registry import unknown
     from longtail.data.reading import Reading
     from longtail.errors import ParameterError
@@ -177,7 +177,8 @@ def _name_fields(estimator: Any, reading: dict[str, Any]) -> None:
     for name in weights:
         if name not in names:
             raise ParameterError(f"features.field_weights: {unknown('field', name, names)}")
-    if weights or features.stem is not None or features.stop_words is not None:
+    looks_behind = ("stem", "stop_words", "char_ngrams", "embeddings")  # the prefix of a word
+    if weights or any(getattr(features, name) is not None for name in looks_behind):
         features.set_params(field_weights=dict.fromkeys(names, 1.0) | weights)
 
 

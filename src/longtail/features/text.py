@@ -15,7 +15,7 @@ from scipy import sparse
 
 from longtail.core import registry
 from longtail.core.base import Parameterised
-from longtail.core.fields import JOINT, field_prefix
+from longtail.core.fields import JOINT, field_prefix, without_prefixes
 from longtail.core.inputs import PathLike
 from longtail.core.parameters import check_whole
 from longtail.core.state import State
@@ -81,7 +81,8 @@ class TextFeatures(Parameterised):
         are there, and texts can be transformed without `fit`.
     field_weights : dict of str to float or None, default None
         Weights of fields, for texts whose words have the prefix of their field (`fields="separate"` in
-        `read_dataset`). Fields without a weight have 1; stop words and stems need the name of each field here.
+        `read_dataset`). Fields without a weight have 1; stop words, stems, characters and embeddings, which leave the
+        prefix out, need the name of each field here.
     char_ngrams : (int, int) or None, default None
         Add n-grams of characters within words beside the words, e.g. (3, 5).
     char_weight : float, default 0.5
@@ -223,8 +224,10 @@ class TextFeatures(Parameterised):
 
     def _transformed(self, texts: Iterable[str], chunk: int) -> Iterator[sparse.csr_matrix]:
         for strings in strings_in(texts, chunk):
-            rows = [table.transform(strings) for table in self.tables_]
-            yield self._joined(rows, None if self.embedder_ is None else self.embedder_.vectors(strings))
+            plain = self._without_prefixes(strings)
+            words, *characters = self.tables_
+            rows = [words.transform(strings), *(table.transform(plain) for table in characters)]
+            yield self._joined(rows, None if self.embedder_ is None else self.embedder_.vectors(plain))
 
     @property
     def n_features_(self) -> int:
@@ -253,10 +256,11 @@ class TextFeatures(Parameterised):
         n_texts, vectors = 0, []
         for strings in strings_in(texts, CHUNK if embedder is None else ENCODED):
             n_texts += len(strings)
+            plain = self._without_prefixes(strings)
             for table in tables:
-                table.learn(strings, keep=keep)
+                table.learn(strings if table is tables[0] else plain, keep=keep)
             if keep and embedder is not None:
-                vectors.append(embedder.vectors(strings))
+                vectors.append(embedder.vectors(plain))
         for table in tables:
             table.choose()
         self._set_learned(n_texts, stop_words, tables, embedder)
@@ -288,6 +292,11 @@ class TextFeatures(Parameterised):
         if self.char_ngrams is not None:
             tables.append(TermTable(counter("char_wb", self.char_ngrams, None), Weighting(*limits)))
         return tables
+
+    def _without_prefixes(self, texts: list[str]) -> list[str]:
+        """Return what characters and the encoder read: texts without the prefixes of fields."""
+        beside = self.char_ngrams is not None or self.embeddings is not None
+        return without_prefixes(texts, self.field_weights) if self.field_weights and beside else texts
 
     def _joined(self, rows: list[sparse.csr_matrix], vectors: NDArray[np.float32] | None) -> sparse.csr_matrix:
         """Return the kinds of features side by side, and the bias."""
