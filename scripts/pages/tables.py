@@ -244,6 +244,13 @@ def _speed(lab: Lab) -> str:
     return markdown_table(["tail", "ms per point"], cells)
 
 
+# --- features.md ------------------------------------------------------------------------------------------------------
+
+for _dataset in ("eurlex57k", "debian-depends"):
+    TABLES[f"text-features-{_dataset}"] = _stored(f"text-features-{_dataset}")
+TABLES["text-embeddings-debian-depends"] = _stored("text-embeddings-debian-depends")
+
+
 # --- label-trees.md ---------------------------------------------------------------------------------------------------
 
 for _dataset in ("eurlex57k", "debian-depends"):
