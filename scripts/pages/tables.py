@@ -248,7 +248,7 @@ def _speed(lab: Lab) -> str:
 
 for _dataset in ("eurlex57k", "debian-depends"):
     TABLES[f"text-features-{_dataset}"] = _stored(f"text-features-{_dataset}")
-TABLES["text-embeddings-debian-depends"] = _stored("text-embeddings-debian-depends")
+    TABLES[f"text-embeddings-{_dataset}"] = _stored(f"text-embeddings-{_dataset}")
 
 
 # --- label-trees.md ---------------------------------------------------------------------------------------------------
