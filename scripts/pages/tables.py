@@ -256,6 +256,13 @@ def _speed(lab: Lab) -> str:
     return markdown_table(["tail", "ms per point"], cells)
 
 
+# --- features.md ------------------------------------------------------------------------------------------------------
+
+for _dataset in ("eurlex57k", "debian-depends"):
+    TABLES[f"text-features-{_dataset}"] = _stored(f"text-features-{_dataset}")
+    TABLES[f"text-embeddings-{_dataset}"] = _stored(f"text-embeddings-{_dataset}")
+
+
 # --- label-trees.md ---------------------------------------------------------------------------------------------------
 
 for _dataset in ("eurlex57k", "debian-depends"):
