@@ -8,6 +8,7 @@ import numpy as np
 
 from attack.frame import ATTACKS, Attack, Finding, tally
 from attack.kills import end_of, fork
+from attack.resign import sign_directory
 from attack.seeds import SEEDS, archive, files_of, members, read_seed
 from longtail.errors import LongtailError
 
@@ -56,6 +57,8 @@ def _attack_on(name: str) -> Attack:
                 for file, content in originals.items():
                     (folder / file).parent.mkdir(exist_ok=True)
                     (folder / file).write_bytes(_mutated_file(content, rng) if file == changed else content)
+                if (folder / name / "manifest.json").exists() and rng.random() < 0.7:
+                    sign_directory(folder / name)
                 try:
                     read_seed(name, folder)
                 except LongtailError as error:
