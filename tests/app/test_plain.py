@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 
 import numpy as np
@@ -50,6 +51,15 @@ def test_the_command_line(arguments, monkeypatch, capsys, tmp_path):
     assert end.value.code == 2
     shown = "".join(capsys.readouterr())
     assert not set("\x1b\x07\r\u202e\u2066\x9b") & set(shown)
+
+
+def test_warnings_of_other_libraries(monkeypatch, capsys):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    console.show_warnings()
+    logging.getLogger("another.library").warning("about %s", EVIL)
+    logging.getLogger("longtail.data").warning("of our own")
+    logging.getLogger("rdflib.term").warning("%s does not look like a valid URI", EVIL)
+    assert capsys.readouterr().err == f"warning: about {SHOWN}\nwarning: of our own\n"
 
 
 def test_label_names(monkeypatch, capsys, tmp_path):

@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 
 from attack.frame import ATTACKS, Attack, Finding, tally
+from attack.kills import end_of, fork
+from attack.resign import sign_directory
 from attack.seeds import SEEDS, archive, files_of, members, read_seed
 from longtail.errors import LongtailError
 
 _TELLING = [bytes([b]) for b in b' \n\r\t,:;-+.0129eE"{}[]\\\0\xff\x80\xef'] + [
     b"nan", b"1e999", b"99999999999", b"2147483647", b"\\ud800", b"null", b"[" * 50, b"\xf0\x9f\x98\x80",
 ]  # fmt: skip
+_FILES = 20  # per trial; a fork of this process reads them
 
 
 def mutated(content: bytes, rng: np.random.Generator) -> bytes:
@@ -46,18 +49,27 @@ def _mutated_file(content: bytes, rng: np.random.Generator) -> bytes:
 
 def _attack_on(name: str) -> Attack:
     def attack(rng: np.random.Generator, folder: Path) -> None:
-        for _ in range(20):  # one folder for several trials: making it takes longer than reading
-            originals = files_of(name)
-            changed = str(rng.choice(sorted(originals)))
-            for file, content in originals.items():
-                (folder / file).parent.mkdir(exist_ok=True)
-                (folder / file).write_bytes(_mutated_file(content, rng) if file == changed else content)
-            tally("changed files")
-            try:
-                read_seed(name, folder)
-            except LongtailError as error:
-                if "\n" in str(error):
-                    raise Finding(f"a message of several lines: {error}") from error
+        originals = files_of(name)
+
+        def work() -> None:
+            for _ in range(_FILES):  # the last one is in the folder if the process dies
+                changed = str(rng.choice(sorted(originals)))
+                for file, content in originals.items():
+                    (folder / file).parent.mkdir(exist_ok=True)
+                    (folder / file).write_bytes(_mutated_file(content, rng) if file == changed else content)
+                if (folder / name / "manifest.json").exists() and rng.random() < 0.7:
+                    sign_directory(folder / name)
+                try:
+                    read_seed(name, folder)
+                except LongtailError as error:
+                    if "\n" in str(error):
+                        raise Finding(f"a message of several lines: {error}") from error
+
+        says = folder / "says.txt"
+        code = end_of(fork(work, says))
+        tally("changed files", _FILES)
+        if code != 0:
+            raise Finding(f"the reader ended with {code}\n{says.read_text() if says.exists() else ''}")
 
     return attack
 

@@ -2,7 +2,7 @@
 
 `python -m attack.guided TARGET CORPUS [options of libFuzzer]` is the process that is attacked. A target is one file of
 a seed (`a.csv`, `a.X.npz:a.Y.npz`), one member of an archive (`p.npz:p.npz:labels.npy`), or one file of a saved model
-(`model dismec:manifest`, `model dismec:arrays`), whose digests are made again after each change. Without atheris, which
+(`model dismec:manifest`, `model dismec:arrays`); digests are made again after each change. Without atheris, which
 has no wheel for every Python, the group is empty.
 """
 
@@ -53,6 +53,7 @@ def _target(name: str) -> _Target:
 
 
 def _file_target(name: str) -> _Target:
+    from attack.resign import sign_directory
     from attack.seeds import archive, files_of, members, read_seed
 
     seed, _, rest = name.partition(":")
@@ -67,6 +68,8 @@ def _file_target(name: str) -> _Target:
             if other != file:
                 (folder / other).write_bytes(unchanged)
         (folder / file).write_bytes(archive(inside | {member: content}) if member else content)
+        if (folder / seed / "manifest.json").exists():
+            sign_directory(folder / seed)
         read_seed(seed, folder)
 
     return (inside[member] if member else originals[file]), read

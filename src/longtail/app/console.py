@@ -164,16 +164,29 @@ def compiling_announced() -> Iterator[None]:
         event.unregister("numba:compile", listener)
 
 
+class _OfOthers(logging.Handler):
+    """Warnings of other libraries, which may quote a file as it is, control characters included."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not record.name.startswith("longtail"):
+            say(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
 class _ToMessages(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         say(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
 def show_warnings() -> None:
-    """Send the warnings that the library logs to stderr; called by `main`, never at import."""
+    """Send the warnings of longtail and of other libraries to stderr, escaped; called by `main`, never at import."""
     global _quiet
     _quiet = False
     logger = logging.getLogger("longtail")
     logger.setLevel(logging.NOTSET)
     if not any(isinstance(handler, _ToMessages) for handler in logger.handlers):
         logger.addHandler(_ToMessages(logging.WARNING))
+    root = logging.getLogger()
+    if not any(isinstance(handler, _OfOthers) for handler in root.handlers):
+        root.addHandler(_OfOthers(logging.WARNING))
+    # One line per URI, about writing RDF, which longtail does not do.
+    logging.getLogger("rdflib.term").setLevel(logging.ERROR)

@@ -51,7 +51,7 @@ def read_columns(path: PathLike, columns: Sequence[str], reading: Reading | None
     chosen = Reading() if reading is None else reading
     with tables.arrow_errors(path), files.reading(path) as stream:
         if suffix == ".parquet":
-            file = pa.parquet.ParquetFile(stream, read_dictionary=texts_stored_once(path, stream))
+            file = pa.parquet.ParquetFile(stream, read_dictionary=texts_stored_once(stream))
             check_columns(path, file.schema_arrow.names, columns)
             return _in_pieces(file, columns, Volume(path, os.path.getsize(path)))
         decoded = as_utf8(stream, chosen.encoding, path)

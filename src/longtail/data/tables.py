@@ -124,7 +124,7 @@ def read_parquet(path: PathLike, reading: Reading = _PLAIN, *, label_names: Sequ
     """
     with arrow_errors(path), files.reading(path) as stream:
         # Not decoded yet, a text that repeats is in memory once; `Volume` looks at its length times its rows.
-        file = pa.parquet.ParquetFile(stream, read_dictionary=texts_stored_once(path, stream))
+        file = pa.parquet.ParquetFile(stream, read_dictionary=texts_stored_once(stream))
         columns = columns_to_read(path, file.schema_arrow.names, reading)
         batches = file.iter_batches(batch_size=_ROWS, columns=columns, use_threads=False)
         return collect_batches(path, batches, reading, label_names, Volume(path, os.path.getsize(path)))

@@ -104,19 +104,11 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def texts_stored_once(path: PathLike, stream: Any) -> list[str]:
+def texts_stored_once(stream: Any) -> list[str]:
     """Return the columns of a Parquet file in which a text that repeats may be stored once, to be read like that.
 
-    Raises
-    ------
-    DataError
-        If the file says that its columns are more than a file of this size may contain.
+    Only the schema is asked: pyarrow ends the process if the metadata of a row group is damaged and asked for.
     """
-    file = pa.parquet.ParquetFile(stream)
-    found = file.metadata
-    chunks = [
-        found.row_group(group).column(i) for group in range(found.num_row_groups) for i in range(found.num_columns)
-    ]
-    if sum(chunk.total_uncompressed_size for chunk in chunks) > largest_content(stream.seek(0, 2)):
-        raise grown_too_large(path)
-    return sorted({chunk.path_in_schema for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"})
+    schema = pa.parquet.ParquetFile(stream).schema
+    leaves = [schema.column(i) for i in range(len(schema))]
+    return sorted({leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"})
