@@ -115,3 +115,13 @@ def _forgive(kernel: Any) -> None:
             save(key, data)
 
     files.load, files.save = load_or_drop, save_if_possible
+
+
+@njit(cache=True, nogil=True)
+def copy_to(target: Any, source: Any) -> None:
+    """Copy a vector to the beginning of another; for kernels.
+
+    `target[:n] = source` means the same, but makes Numba compile an error message about shapes: two seconds more.
+    """
+    for j in range(source.shape[0]):
+        target[j] = source[j]

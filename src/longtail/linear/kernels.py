@@ -335,6 +335,27 @@ def squared_norms(W):
 
 
 @njit(cache=True, nogil=True)
+def _nonzero(values):
+    """Return where values are not zero; less to compile than NumPy's."""
+    found = np.empty(values.shape[0], np.uint32)
+    n = 0
+    for i in range(values.shape[0]):
+        if values[i] != 0:
+            found[n] = i
+            n += 1
+    return found[:n].copy()
+
+
+@njit(cache=True, nogil=True)
+def _any_above_zero(duals):
+    for i in range(duals.shape[0]):
+        for b in range(duals.shape[1]):
+            if duals[i, b] > _ZERO:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
 def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, tolerance, max_passes, seed, gaps):
     """Train the live lanes of a block until the relative duality gap of each is at most `tolerance`.
 
@@ -348,13 +369,13 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
     """
     n = norms.shape[0]
     everyone = np.arange(n).astype(np.uint32)
-    positives = np.flatnonzero(labels[0][1:] - labels[0][:-1]).astype(np.uint32)
+    positives = _nonzero(labels[0][1:] - labels[0][:-1])
     active = np.ones(n, np.uint8)
     sums = np.zeros((2, BLOCK), np.float64)
     restricted = np.zeros(BLOCK, np.float64)
     state = np.array([np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)], np.uint64)
     n_full = n_inner = 0
-    moves = not np.any(duals > 0)
+    moves = not _any_above_zero(duals)
     full_rounds = 0 if not moves else 1 if loss == LOGISTIC else _FULL_ROUNDS
     while True:
         if moves:
@@ -364,7 +385,7 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
             full_rounds -= 1
             goal = max(_INNER_SHARE * tolerance, _EARLY_GAP if full_rounds > 0 else 0.0)
             for _ in range(_INNER_PASSES):
-                unsettled = np.flatnonzero(active).astype(np.uint32)
+                unsettled = _nonzero(active)
                 sweep(unsettled, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
                 n_inner += 1
                 # The gap of the problem with these points only: no need to go far below the tolerance of the whole.
@@ -380,7 +401,7 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
         for b in range(BLOCK):
             if not gaps[b] > tolerance:  # true for NaN as well, which the caller checks for
                 live[b] = _ZERO
-        if n_full >= max_passes or not np.any(live > 0):
+        if n_full >= max_passes or _largest(live) <= _ZERO:
             return n_full, n_inner
         moves = True
 
