@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from longtail.core.compiled import njit
+from longtail.core.compiled import njit, nonzero
 from longtail.linear.options import HINGE, LOGISTIC, SQUARED_HINGE
 from longtail.linear.simd import BLOCK, block_adds, block_dots, prefetch
 
@@ -335,27 +335,6 @@ def squared_norms(W):
 
 
 @njit(cache=True, nogil=True)
-def _nonzero(values):
-    """Return where values are not zero; less to compile than NumPy's."""
-    found = np.empty(values.shape[0], np.uint32)
-    n = 0
-    for i in range(values.shape[0]):
-        if values[i] != 0:
-            found[n] = i
-            n += 1
-    return found[:n].copy()
-
-
-@njit(cache=True, nogil=True)
-def _any_above_zero(duals):
-    for i in range(duals.shape[0]):
-        for b in range(duals.shape[1]):
-            if duals[i, b] > _ZERO:
-                return True
-    return False
-
-
-@njit(cache=True, nogil=True)
 def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, tolerance, max_passes, seed, gaps):
     """Train the live lanes of a block until the relative duality gap of each is at most `tolerance`.
 
@@ -369,13 +348,13 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
     """
     n = norms.shape[0]
     everyone = np.arange(n).astype(np.uint32)
-    positives = _nonzero(labels[0][1:] - labels[0][:-1])
+    positives = nonzero(labels[0][1:] - labels[0][:-1])
     active = np.ones(n, np.uint8)
     sums = np.zeros((2, BLOCK), np.float64)
     restricted = np.zeros(BLOCK, np.float64)
     state = np.array([np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)], np.uint64)
     n_full = n_inner = 0
-    moves = not _any_above_zero(duals)
+    moves = not np.any(duals > 0)
     full_rounds = 0 if not moves else 1 if loss == LOGISTIC else _FULL_ROUNDS
     while True:
         if moves:
@@ -385,7 +364,7 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
             full_rounds -= 1
             goal = max(_INNER_SHARE * tolerance, _EARLY_GAP if full_rounds > 0 else 0.0)
             for _ in range(_INNER_PASSES):
-                unsettled = _nonzero(active)
+                unsettled = nonzero(active)
                 sweep(unsettled, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
                 n_inner += 1
                 # The gap of the problem with these points only: no need to go far below the tolerance of the whole.
