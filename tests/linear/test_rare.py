@@ -263,3 +263,13 @@ def test_selection_is_that_of_numpy():
             values = values.astype(np.float32)
             for k in {0, size // 2, size - 1}:
                 assert _kth_smallest(values.copy(), k) == np.partition(values, k)[k]
+
+
+def test_warming_up_compiles_what_a_training_uses(monkeypatch):
+    rare.compile_kernels()
+    compiled = set(rare.train_labels.signatures)
+    monkeypatch.setattr(rare, "LEAST_WORK", 1)
+    monkeypatch.setattr(rare, "LEAST_SHARE", 0)
+    data = make_longtail(n_points=200, n_features=100, n_labels=40).train
+    DiSMEC().fit(data.X, data.Y)
+    assert set(rare.train_labels.signatures) == compiled
