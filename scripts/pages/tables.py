@@ -279,6 +279,11 @@ def _calibration(lab: Lab) -> str:
     return markdown_table(["model", "expected calibration error, percent points"], rows)
 
 
+# --- get-started/install.md -------------------------------------------------------------------------------------------
+
+TABLES["installed-size"] = _stored("installed-size")
+
+
 # --- tail-modules.md --------------------------------------------------------------------------------------------------
 
 for _name in ("frontier", "overhead", "norms", "copies", "split", "blocks", "million", "together"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from benchmarks.commands import end_to_end, installed_size, start
 from benchmarks.common import load
 from benchmarks.data import read_xc
 from benchmarks.linear import memory as linear_memory
@@ -245,3 +247,60 @@ def test_a_benchmark_without_data_says_so(run, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(sys, "argv", ["read_xc", "--data", str(tmp_path / "none.txt"), "--out", str(tmp_path)])
     assert read_xc.main() == 2
     assert "is absent" in capsys.readouterr().out
+
+
+def test_start_subtracts_later_trainings_from_the_first(run, monkeypatch, tmp_path):
+    seen = []
+
+    def timed(command, cache):
+        seen.append((command, cache))
+        first = "train" in command and not any(cache == other and "train" in c for c, other in seen[:-1])
+        return {"seconds": 9.0 if first else 2.0, "cpu_s": 8.0 if first else 1.0}
+
+    monkeypatch.setattr(start.measure, "__defaults__", (timed,))
+    (tmp_path / "a.jsonl").write_text("")
+    found = run(start, "start", "--data", tmp_path / "a.jsonl", "--repeat", 2)
+    assert found["rows"]["first training, beyond later ones"] == {"seconds": 7.0, "cpu_s": 7.0}
+    cold = {cache for command, cache in seen if "--text" in command}
+    assert len(cold) == 3  # the warm one, and a new one per turn
+
+
+def test_a_command_of_start_is_timed_and_must_succeed(tmp_path):
+    found = start.timed((*start.PYTHON, "-c", "sum(range(10**6))"), tmp_path)
+    assert found["cpu_s"] > 0
+    assert found["seconds"] > 0
+    with pytest.raises(subprocess.CalledProcessError):
+        start.timed((*start.PYTHON, "-c", "raise SystemExit(3)"), tmp_path)
+
+
+def test_end_to_end_has_both_commands_and_every_stage(run, monkeypatch, tmp_path):
+    lines = [json.dumps({"text": f"fish{i % 7} boats{i % 3} sea", "labels": [f"l{i % 3}"]}) for i in range(120)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+
+    def timed(command, cache):
+        if "train" in command:
+            from longtail import DiSMEC, TextPipeline, read_dataset
+
+            data = read_dataset(tmp_path / "a.jsonl")
+            model = TextPipeline(model=DiSMEC()).fit(data.texts, data.Y, label_names=data.label_names)
+            model.save(command[command.index("--out") + 1], overwrite=True)
+        return {"seconds": 1.0, "cpu_s": 1.0}
+
+    def stages(*arguments):
+        return end_to_end.stages_of(tmp_path / "a.jsonl", tmp_path / "a.jsonl", arguments[1])
+
+    monkeypatch.setattr(end_to_end, "timed", timed)
+    monkeypatch.setattr(end_to_end, "measured_apart", here(stages))
+    found = run(
+        end_to_end, "end-to-end", "--train", tmp_path / "a.jsonl", "--test", tmp_path / "a.jsonl", "--repeat", 1
+    )
+    names = {name.split(": ")[-1] for name in found["rows"]}
+    assert names == {"train", "predict", "import", "read", "features", "solver", "write", "load", "rank"}
+
+
+def test_installed_sizes_add_up(run):
+    found = run(installed_size, "installed-size")
+    assert found["sizes"]["numpy"] > 1e7
+    assert {"llvmlite", "scikit-learn"} <= found["sizes"].keys()  # the first comes with Numba
+    assert "torch" not in found["sizes"]  # an extra
+    assert f"| together | {sum(found['sizes'].values()) / 1e6:.0f} |" in found["table"]

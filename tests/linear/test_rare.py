@@ -13,7 +13,7 @@ from longtail.core.checkpoint import Checkpoint
 from longtail.core.run import Run
 from longtail.errors import ParameterError
 from longtail.linear import rare
-from longtail.linear.rare_kernels import MARGIN, find_near, solve_rows, train_label
+from longtail.linear.rare_kernels import MARGIN, _kth_smallest, find_near, solve_rows, train_label
 from longtail.linear.rare_problem import Rows, build_rows, cut_sample
 from longtail.metrics import evaluate
 
@@ -254,3 +254,22 @@ def test_a_label_leaves_the_scratch_arrays_as_they_were():
     )
     assert (scratch.place == -1).all()
     assert (scratch.column == -1).all()
+
+
+def test_selection_is_that_of_numpy():
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 3, 50, 400):
+        for values in (rng.normal(size=size), rng.integers(0, 3, size), np.arange(size), np.zeros(size)):
+            values = values.astype(np.float32)
+            for k in {0, size // 2, size - 1}:
+                assert _kth_smallest(values.copy(), k) == np.partition(values, k)[k]
+
+
+def test_warming_up_compiles_what_a_training_uses(monkeypatch):
+    rare.compile_kernels()
+    compiled = set(rare.train_labels.signatures)
+    monkeypatch.setattr(rare, "LEAST_WORK", 1)
+    monkeypatch.setattr(rare, "LEAST_SHARE", 0)
+    data = make_longtail(n_points=200, n_features=100, n_labels=40).train
+    DiSMEC().fit(data.X, data.Y)
+    assert set(rare.train_labels.signatures) == compiled

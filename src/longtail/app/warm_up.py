@@ -21,6 +21,9 @@ def warm_up(
     """
     from longtail.app.console import say, status
     from longtail.data import make_longtail
+    from longtail.features.pipeline import model_behind
+    from longtail.linear.dismec import DiSMEC
+    from longtail.linear.rare import compile_kernels
     from longtail.workflow.build import build_estimator
 
     names = models or ["dismec"]
@@ -30,6 +33,8 @@ def warm_up(
     for name, estimator in zip(names, estimators, strict=True):
         with status(f"compiling the kernels of {name}"):
             estimator.fit(data.train.texts, data.train.Y)
+            if isinstance(model_behind(estimator), DiSMEC):
+                compile_kernels()  # of rare labels, which data of this size does not use
             estimator.predict(data.train.texts, k=5)
             estimator.predict(data.train.texts[:1], k=5)
     say(f"the kernels of {', '.join(names)} are ready ({time.perf_counter() - started:.0f} s)")

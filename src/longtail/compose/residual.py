@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.core.check_arrays import check_within
-from longtail.core.compiled import njit
+from longtail.core.compiled import copy_to, njit
 from longtail.core.state import State
 
 Floats = NDArray[np.float32]
@@ -90,7 +90,7 @@ def _pass_through(places, inward, hidden_bias, outward, bias, log_odds):
     hidden = np.empty(n_units, np.float32)
     for i in range(places.shape[0]):
         for b in range(n_blocks):
-            hidden[:] = hidden_bias[b]
+            copy_to(hidden, hidden_bias[b])
             for j in range(places.shape[1]):
                 if places[i, j] >= 0:
                     active = np.float32(1) / (np.float32(1) + np.exp(-log_odds[i, j]))

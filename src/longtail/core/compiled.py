@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 
 logger = logging.getLogger(__name__)
 
@@ -115,3 +116,25 @@ def _forgive(kernel: Any) -> None:
             save(key, data)
 
     files.load, files.save = load_or_drop, save_if_possible
+
+
+@njit(cache=True, nogil=True)
+def copy_to(target: Any, source: Any) -> None:
+    """Copy a vector to the beginning of another; for kernels.
+
+    `target[:n] = source` means the same, but makes Numba compile an error message about shapes: two seconds more.
+    """
+    for j in range(source.shape[0]):
+        target[j] = source[j]
+
+
+@njit(cache=True, nogil=True)
+def nonzero(values: Any) -> Any:
+    """Return where values are not zero, as uint32; for kernels, where NumPy's takes longer to compile."""
+    found = np.empty(values.shape[0], np.uint32)
+    n = 0
+    for i in range(values.shape[0]):
+        if values[i] != 0:
+            found[n] = i
+            n += 1
+    return found[:n].copy()

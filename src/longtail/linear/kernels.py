@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from longtail.core.compiled import njit
+from longtail.core.compiled import njit, nonzero
 from longtail.linear.options import HINGE, LOGISTIC, SQUARED_HINGE
 from longtail.linear.order import shuffled
 from longtail.linear.simd import BLOCK, block_adds, block_dots, prefetch
@@ -322,7 +322,7 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
     """
     n = norms.shape[0]
     everyone = np.arange(n).astype(np.uint32)
-    positives = np.flatnonzero(labels[0][1:] - labels[0][:-1]).astype(np.uint32)
+    positives = nonzero(labels[0][1:] - labels[0][:-1])
     active = np.ones(n, np.uint8) if warm else np.zeros(n, np.uint8)
     sums = np.zeros((2, BLOCK), np.float64)
     restricted = np.zeros(BLOCK, np.float64)
@@ -338,7 +338,7 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
             full_rounds -= 1
             goal = max(_INNER_SHARE * tolerance, _EARLY_GAP if full_rounds > 0 else 0.0)
             for _ in range(_INNER_PASSES):
-                unsettled = np.flatnonzero(active).astype(np.uint32)
+                unsettled = nonzero(active)
                 sweep(unsettled, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
                 n_inner += 1
                 # The gap of the problem with these points only: no need to go far below the tolerance of the whole.
@@ -354,7 +354,7 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
         for b in range(BLOCK):
             if not gaps[b] > tolerance:  # true for NaN as well, which the caller checks for
                 live[b] = _ZERO
-        if n_full >= max_passes or not np.any(live > 0):
+        if n_full >= max_passes or _largest(live) <= _ZERO:
             return n_full, n_inner
         moves = True
 

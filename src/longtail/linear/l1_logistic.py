@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from longtail.core.compiled import njit
+from longtail.core.compiled import copy_to, njit
 from longtail.linear.order import shuffle
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
@@ -83,7 +83,7 @@ def l1_logistic(columns, y, costs, tolerance, max_newton, max_passes, state):
         # The closer to the minimum, the more exactly the quadratic model must be solved.
         enough = 0.25 * min(violation, last)
         last = violation
-        target[:] = w
+        copy_to(target, w)
         _descend(columns, bend, gradient, curvature, active[:n_active], target, enough, max_passes, state)
         if not _line_search(columns, y, costs, active[:n_active], gradient, w, target, margins, moves, loss):
             break

@@ -122,6 +122,14 @@ class WorkingSetSolver:
         return arrays
 
 
+def compile_kernels() -> None:
+    """Compile the kernels of rare labels, or load them from Numba's cache, by training two labels on a few points."""
+    X = sparse.csr_matrix(np.eye(8, 4, dtype=np.float32) + np.float32(0.5))
+    Y = sparse.csr_matrix(np.eye(8, 2, dtype=np.float32))
+    options = SolverOptions(LOSS, C=1.0, bias=0.5, tol=0.03, max_passes=10, prune=0.05)
+    WorkingSetSolver(X, Y, options, positive_weights=np.ones(2)).train(np.arange(2))
+
+
 def _points(X: sparse.csr_matrix, weights: NDArray[np.float32]) -> Points:
     by_feature = X.tocsc()
     ptr = by_feature.indptr.astype(np.int64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from longtail.core.compiled import njit
+from longtail.core.compiled import copy_to, njit
 from longtail.linear.rare_problem import build_rows, cut_sample, number_features
 
 MARGIN = np.float32(0.1)  # beyond -1, from which on a negative counts as near
@@ -130,15 +130,40 @@ def find_near(points, w, n_features, bias_score, least_weight, scratch):
 
 
 @njit(cache=True, nogil=True)
+def _kth_smallest(values, k):
+    """Return what `np.partition(values, k)[k]` is, by Hoare's selection; NumPy's takes Numba 5 s to compile."""
+    first, last = 0, values.shape[0] - 1
+    while first < last:
+        pivot = values[(first + last) // 2]
+        i, j = first, last
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            last = j
+        elif k >= i:
+            first = i
+        else:
+            break
+    return values[k]
+
+
+@njit(cache=True, nogil=True)
 def _add_found(near, n_near, n_found, most, scratch):
     """Make the found points near, the best scored ones where they are too many."""
     found = scratch.found[:n_found]
     least = F32(-np.inf)
     if n_found > most:
-        least = np.partition(scratch.scores[found], n_found - most)[n_found - most]
+        least = _kth_smallest(scratch.scores[found], n_found - most)
     n_added = min(n_found, most)
     grown = np.empty(n_near + n_added, np.int32)
-    grown[:n_near] = near[:n_near]
+    copy_to(grown, near[:n_near])
     n_above = 0
     for k in range(n_found):
         n_above += scratch.scores[found[k]] > least
@@ -162,9 +187,9 @@ def train_label(points, sample, positives, positive_cost, C, bias, tol, max_look
     near = positives.copy()
     for k in range(n_positives):
         scratch.place[near[k]] = k
-    n_own = number_features(points, near, 0, n_positives, scratch, 0)
+    n_own = number_features(points, near, np.int64(0), n_positives, scratch, np.int64(0))
     cut = cut_sample(points, sample, scratch, n_own)
-    n_features, n_known = n_own, 0
+    n_features, n_known = n_own, np.int64(0)
     in_sample = np.empty(sample.points.shape[0], np.int32)
     sample_duals = np.zeros(sample.points.shape[0], np.float32)
     tail_duals = np.zeros(n_own + 1, np.float32)  # of the rest and of the feature rows
@@ -181,10 +206,10 @@ def train_label(points, sample, positives, positive_cost, C, bias, tol, max_look
         )
         n = rows.y.shape[0]
         a = np.zeros(n, np.float32)
-        a[: near_duals.shape[0]] = near_duals
+        copy_to(a, near_duals)
         for k in range(n_sampled):
             a[n_known + k] = sample_duals[in_sample[k]]
-        a[rest:] = tail_duals[: n - rest]
+        copy_to(a[rest:], tail_duals[: n - rest])
         w, bias_weight = np.zeros(n_features, np.float32), F32(0)
         for r in range(n):
             for p in range(rows.ptr[r], rows.ptr[r + 1]):
@@ -203,7 +228,7 @@ def train_label(points, sample, positives, positive_cost, C, bias, tol, max_look
         near_duals = a[:n_known].copy()
         for k in range(n_sampled):
             sample_duals[in_sample[k]] = a[n_known + k]
-        tail_duals[: n - rest] = a[rest:]
+        copy_to(tail_duals, a[rest:])
     for k in range(near.shape[0]):
         scratch.place[near[k]] = -1
     features = scratch.features[:n_features].copy()
@@ -247,5 +272,5 @@ def train_labels(points, sample, members, labels, costs, options, prune, seed, s
 @njit(cache=True, nogil=True)
 def _grown(array, n_used, least):
     larger = np.empty(max(2 * array.shape[0], least), array.dtype)
-    larger[:n_used] = array[:n_used]
+    copy_to(larger, array[:n_used])
     return larger

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import torch
 from scipy import sparse
@@ -65,7 +67,12 @@ def test_the_encoder_compares_texts_of_labels_with_its_last_layer():
     encoder = TextEncoder.load(planted_encoder(), pooling="mean", layers=2)
     tokeniser = EncoderTokeniser.load(planted_encoder(), 32)
     texts = [word(3), f"{word(4)} {word(5)} {word(6)}", word(3)]
-    vectors = encoded(encoder, tokeniser.tokens(texts), tokeniser.pad, torch.device("cpu"))
+    done: list[object] = []
+    shown = SimpleNamespace(
+        start=lambda *task: done.append(task), advance=done.append, finish=lambda: done.append("finished")
+    )
+    vectors = encoded(encoder, tokeniser.tokens(texts), tokeniser.pad, torch.device("cpu"), shown)
+    assert done == [("reading label texts", 3), 3, "finished"]
     torch.testing.assert_close(vectors.norm(dim=1), torch.ones(3))
     torch.testing.assert_close(vectors[0], vectors[2])
     with torch.no_grad():

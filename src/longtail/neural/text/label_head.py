@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
+from longtail.core.progress import Progress, Silent, reported
 from longtail.neural.batches import to_device
 from longtail.neural.text.batches import by_length
 from longtail.neural.text.encoder import TextEncoder
@@ -107,17 +108,26 @@ def _last_of(width: int, d: int) -> nn.Linear:
 
 
 def encoded(
-    encoder: TextEncoder, tokens: Tokens, pad: int, device: torch.device, *, texts_at_once: int = _TEXTS_AT_ONCE
+    encoder: TextEncoder,
+    tokens: Tokens,
+    pad: int,
+    device: torch.device,
+    *,
+    texts_at_once: int = _TEXTS_AT_ONCE,
+    progress: Progress | None = None,
 ) -> Tensor:
     """Return the encoder's vectors of texts, (texts, d): its last layer, pooled and of unit length."""
     training = encoder.training
     encoder.to(device).eval()
     d = encoder.width // encoder.layers
     found = torch.empty(len(tokens), d)
-    with torch.no_grad():
+    # Thousands of labels take minutes on a CPU, so this is a task of its own.
+    task = reported(progress or Silent(), "reading label texts", len(tokens))
+    with torch.no_grad(), task as advance:
         for rows, batch in by_length(tokens, texts_at_once, pad):
             own = to_device(batch, device)
             found[rows] = F.normalize(encoder(own["tokens"], own.get("mask"))[:, -d:]).cpu()
+            advance(len(rows))
     encoder.train(training)
     return found
 

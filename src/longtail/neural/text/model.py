@@ -8,7 +8,7 @@ import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -22,6 +22,7 @@ from longtail.core.explanation import Explanation, TokenWeight
 from longtail.core.inputs import PathLike, check_path
 from longtail.core.parameters import check_choice, check_whole
 from longtail.core.predictions import Predictions
+from longtail.core.progress import Progress, Silent
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.errors import DataError, ModelError, ParameterError, TrainingError, first_line
@@ -83,6 +84,7 @@ class TrainingTexts:
     source: Any
     device: torch.device
     label_texts: list[str] | None = None
+    progress: Progress = field(default_factory=Silent)  # where long preparations are reported
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -140,7 +142,9 @@ class TextModel(NetworkEstimator):
         learning, tested = held_out.split(len(tokens), self.held_out, self.random_state)
         validate = self._validation(X, Y, tested) if tested.size else None
         assert isinstance(prepared, PreparedTexts)
-        texts = TrainingTexts(tokens, learning, Y[learning], source, placement.device, prepared.label_texts)
+        texts = TrainingTexts(
+            tokens, learning, Y[learning], source, placement.device, prepared.label_texts, run.progress
+        )
         try:
             self._train(texts, validate, run)
         except (RuntimeError, MemoryError) as error:

@@ -228,7 +228,8 @@ class XGRank(EncoderModel):
         if self.label_features == "words":
             return {"names": name_table(self.tokeniser_.name_tokens(texts.label_texts))}
         tokens = self.tokeniser_.tokens(texts.label_texts)
-        return {"text_vectors": encoded(texts.source, tokens, self.tokeniser_.pad, texts.device)}
+        pad, device = self.tokeniser_.pad, texts.device
+        return {"text_vectors": encoded(texts.source, tokens, pad, device, progress=texts.progress)}
 
     def _flat(self, encoder: TextEncoder, prior: torch.Tensor, features: dict[str, Any]) -> FlatNetwork:
         head = LabelHead(encoder.width, prior, name_width=encoder.word_vectors.shape[1], **features)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from longtail.core.compiled import njit
+from longtail.core.compiled import copy_to, njit
 from longtail.core.topk import offer
 from longtail.linear.l1_logistic import l1_logistic, may_have_weight
 from longtail.linear.order import shuffle
@@ -66,7 +66,7 @@ def split(points, X, labels, C, bias, buffers, state):
     features, columns = _gather_columns(points, X, sides, costs, bias, pushes, of_feature)
     w = l1_logistic(columns, sides, costs, _TOLERANCE, _MAX_NEWTON, _MAX_PASSES, state)
     intercept = w[-1] * bias
-    right[:] = _margins(columns, w, points.shape[0]) > 0
+    copy_to(right, _margins(columns, w, points.shape[0]) > 0)
     used = np.flatnonzero(w[:-1])
     return features[used], w[used], intercept, right
 
@@ -115,7 +115,7 @@ def _gather_columns(points, X, sides, costs, bias, pushes, of_feature):
                 filled[j] += 1
     for j in range(m):
         of_feature[features[j]] = 0
-    rows[ptr[m] :] = np.arange(n)
+    copy_to(rows[ptr[m] :], np.arange(n))
     values[ptr[m] :] = bias
     return features, (ptr, rows, values)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core.compiled import njit
+from longtail.core.compiled import copy_to, njit
 from longtail.linear.simd import BLOCK, block_adds, block_dots
 
 _MAX_ROUNDS = 50
@@ -191,7 +191,7 @@ def _k_means(indptr, indices, data, labels, seeds, n_dimensions):
                 for b in range(min(BLOCK, k - start)):
                     if cosines[b] * scale[b] > best[i]:
                         best[i], chosen[i] = cosines[b] * scale[b], start + b
-        clusters[:] = chosen
+        copy_to(clusters, chosen)
         quality = np.sum(best) / n
         if quality - before < _LEAST_GAIN:
             break

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core.compiled import njit
+from longtail.core.compiled import copy_to, njit
 from longtail.linear import limits
 from longtail.linear.options import SolverOptions
 from longtail.linear.simd import BLOCK
@@ -189,7 +189,7 @@ def _by_feature(features, rows, children, values):
         count[rank[rows[e]]] += 1
     used = np.flatnonzero(count)
     starts = np.zeros(used.shape[0] + 1, np.int64)
-    starts[1:] = np.cumsum(count[used])
+    copy_to(starts[1:], np.cumsum(count[used]))
     place = np.zeros(features.shape[0], np.int64)
     place[used] = starts[:-1]
     new_children, new_values = np.empty_like(children), np.empty_like(values)
