@@ -10,6 +10,9 @@ import typer
 from longtail.app import options
 from longtail.app.reading import read, reads_data
 
+# What the lines of AutoModel's report say.
+_CHOICE = ("choice: data", "choice: trials", "choice", "choice: reason", "choice: more time")
+
 
 @reads_data
 def info(
@@ -33,8 +36,10 @@ def model_fields(path: Path) -> dict[str, Any]:
     """Return the properties of a saved model."""
     from longtail.core import store
     from longtail.core.model import KIND, load_model
+    from longtail.features.pipeline import model_behind
 
     model = load_model(path)
+    report = getattr(model_behind(model), "report_", [])
     manifest = store.read_manifest(path, KIND)
     return {
         "kind": "model",
@@ -47,6 +52,7 @@ def model_fields(path: Path) -> dict[str, Any]:
         **({} if model.vocabulary_ is None else {"vocabulary": repr(model.vocabulary_)}),
         "training points": model.n_points_,
         "labels without training points": int((model.label_counts_ == 0).sum()),
+        **dict(zip(_CHOICE, report, strict=False)),
         "size MB": store.size_in_bytes(path) / 1e6,
         "training data fingerprint": model.fingerprint_,
         "versions": manifest["versions"],
