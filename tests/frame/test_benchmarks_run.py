@@ -11,10 +11,10 @@ import pytest
 
 from benchmarks.common import load
 from benchmarks.data import read_xc
+from benchmarks.linear import dial, solver_choices
 from benchmarks.linear import memory as linear_memory
-from benchmarks.linear import solver_choices
 from benchmarks.metrics import speed, unbiasedness
-from benchmarks.tail import million, modules, together
+from benchmarks.tail import auto, million, modules, together
 from benchmarks.trees import growth, stages
 from longtail.data import make_longtail, write_dataset
 
@@ -232,3 +232,22 @@ def test_a_benchmark_without_data_says_so(run, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(sys, "argv", ["read_xc", "--data", str(tmp_path / "none.txt"), "--out", str(tmp_path)])
     assert read_xc.main() == 2
     assert "is absent" in capsys.readouterr().out
+
+
+@pytest.fixture
+def of_recipes(tiny, monkeypatch):
+    for module in (auto, dial):
+        monkeypatch.setattr(module, "features_of", lambda *_, **__: tiny)
+
+
+def test_a_path_along_the_dial(of_recipes, run):
+    found = run(dial, "dial-eurlex57k-pw-cb", "--dataset", "eurlex57k", "--strengths", 0, 1)
+    assert [row["strength"] for row in found["rows"]] == [0.0, 1.0]
+    for row in found["rows"]:  # a warm start ends near the same optimum
+        assert abs(row["path P@1"] - row["full P@1"]) < 5
+
+
+def test_what_is_chosen(of_recipes, run):
+    found = run(auto, "auto-bibtex", "--datasets", "bibtex")
+    assert len(found["report"]) == 5
+    assert found["rows"][0]["model"] == "AutoModel"
