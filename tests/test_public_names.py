@@ -10,6 +10,7 @@ import longtail
 PUBLIC = [
     "APLCXLNet",
     "AttentionXML",
+    "AutoModel",
     "Bonsai",
     "Dataset",
     "DiSMEC",

@@ -27,6 +27,7 @@ _HOME = {
     "RankNet": "longtail.compose.ranknet",
     "Taug": "longtail.compose.taug",
     "Ensemble": "longtail.compose.ensemble",
+    "AutoModel": "longtail.compose.auto",
     "AttentionXML": "longtail.neural.text.attentionxml",
     "APLCXLNet": "longtail.neural.text.aplcxlnet",
     "XGRank": "longtail.neural.text.xgrank",

@@ -43,6 +43,7 @@ ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "xgrank": lambda: SMALL | FAST | {"encoder": planted_encoder()},
     "taug": lambda: {"base": longtail.DiSMEC(), "tau": 0.3},
     "ensemble": lambda: {"models": [longtail.DiSMEC(), longtail.Parabel(max_leaf=2, n_trees=1)], "weights": "fitted"},
+    "auto": lambda: {"models": ["dismec"]},  # tests of the room choose among several
     "textpipeline": lambda: {"model": longtail.DiSMEC(), "features": longtail.TextFeatures(min_df=1)},
 }
 # Parameters to search in the GridSearchCV test; what is not listed is searched with its defaults alone.

@@ -13,11 +13,11 @@ import pytest
 from benchmarks.commands import end_to_end, installed_size, start
 from benchmarks.common import load
 from benchmarks.data import read_xc
+from benchmarks.linear import dial, solver_choices
 from benchmarks.linear import memory as linear_memory
-from benchmarks.linear import solver_choices
 from benchmarks.metrics import speed, unbiasedness
 from benchmarks.neural import glas_labels
-from benchmarks.tail import million, modules, together
+from benchmarks.tail import auto, million, modules, together
 from benchmarks.trees import growth, stages
 from longtail.data import make_longtail, write_dataset
 
@@ -304,3 +304,22 @@ def test_installed_sizes_add_up(run):
     assert {"llvmlite", "scikit-learn"} <= found["sizes"].keys()  # the first comes with Numba
     assert "torch" not in found["sizes"]  # an extra
     assert f"| together | {sum(found['sizes'].values()) / 1e6:.0f} |" in found["table"]
+
+
+@pytest.fixture
+def of_recipes(tiny, monkeypatch):
+    for module in (auto, dial):
+        monkeypatch.setattr(module, "features_of", lambda *_, **__: tiny)
+
+
+def test_a_path_along_the_dial(of_recipes, run):
+    found = run(dial, "dial-eurlex57k-pw-cb", "--dataset", "eurlex57k", "--strengths", 0, 1)
+    assert [row["strength"] for row in found["rows"]] == [0.0, 1.0]
+    for row in found["rows"]:  # a warm start ends near the same optimum
+        assert abs(row["path P@1"] - row["full P@1"]) < 5
+
+
+def test_what_is_chosen(of_recipes, run):
+    found = run(auto, "auto-bibtex", "--datasets", "bibtex")
+    assert len(found["report"]) == 5
+    assert found["rows"][0]["model"] == "AutoModel"

@@ -110,6 +110,12 @@ train data.unknown --model dismec --out m
 train train.txt --model dismec --out full
 train train.txt --model dismec --out no/folder
 train train.txt --model dismec
+train train.txt --model dismec --minutes 1 --out m
+train train.txt --weighting pw --out m
+train train.txt --price -1 --out m
+train train.txt --minutes 1 --set minutes=2 --out m
+train train.txt --set 'models=["dismec", "dismec/pw-cb"]' --out chosen
+info chosen
 predict features test.txt --out p.jsonl
 predict features test.txt --out p.jsonl
 predict features test.txt --out p.xyz

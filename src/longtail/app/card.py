@@ -51,6 +51,7 @@ def sections(card: dict[str, Any]) -> dict[str, Section]:
             "trained": trained,
             "data fingerprint": card["training data fingerprint"],
         },
+        **({"Choice": card["choice"]} if card["choice"] else {}),
         "Parameters": {
             "changed parameters": readable(card["changed parameters"]),
             "at their defaults": readable(card["default parameters"]),

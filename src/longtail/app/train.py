@@ -15,15 +15,38 @@ from longtail.app.reading import data_name, kept, read, reads_data
 
 _ROWS_LOOKED_AT = 10_000
 
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="Model, e.g. dismec (longtail --list-models prints all); without it, the best of a few is chosen.",
+    ),
+]
+Minutes = Annotated[
+    float | None,
+    typer.Option(metavar="M", help="Without --model: time for everything; default: 1, or more for large data."),
+]
+Price = Annotated[
+    float | None,
+    typer.Option(metavar="POINTS", help="Without --model: points of P@1 that may be lost for rare labels; default: 1."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Parameter of the model, e.g. C=0.5 or features.min_df=2; repeatable."
+    ),
+]
+
 
 @reads_data
 def train(
     data: options.Data,
-    model: Annotated[
-        str,
-        typer.Option("--model", "-m", metavar="NAME", help="Model, e.g. dismec; longtail --list-models prints all."),
-    ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="Directory to write the model to.")],
+    model: Model = None,
+    minutes: Minutes = None,
+    price: Price = None,
     base: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Model inside a wrapper, e.g. bonsai, or dismec,bonsai for ensemble."),
@@ -32,12 +55,7 @@ def train(
         str | None,
         typer.Option(metavar="W", help="Weighting of the loss: pw, pw-cb, unbiased, or e.g. pw-cb:0.5 for half of it."),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Parameter of the model, e.g. C=0.5 or features.min_df=2; repeatable."
-        ),
-    ] = None,
+    settings: Settings = None,
     vocabulary: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Names and parents of labels: CSV, JSON or SKOS (.rdf .ttl .nt)."),
@@ -58,6 +76,7 @@ def train(
 ) -> None:
     """Train a model and write it to a directory.
 
+    Without --model, a few models are tried on held-out points, and the best for rare labels is trained.
     Texts become TF-IDF features, which are part of the model, unless it reads texts itself.
     While it runs, finished parts are kept in MODEL.partial; --resume continues a killed run.
     """
@@ -65,28 +84,34 @@ def train(
     from longtail.core.parameters import check_choice
     from longtail.core.processes import helps_another_process
     from longtail.core.store import check_free
+    from longtail.errors import ParameterError
     from longtail.workflow.build import build_estimator, parse_settings
     from longtail.workflow.vocabulary import with_vocabulary, without_vocabulary
 
     options.check_threads(threads)
     check_choice("--calibrate", calibrate, ("auto", "yes", "no"))
     check_free(out, kind=KIND, overwrite=overwrite)
+    values = parse_settings(settings or [])
+    name = model or "auto"
+    if name == "auto":
+        values = _for_choice(values, minutes, price, base, weighting)
+    elif minutes is not None or price is not None:
+        raise ParameterError("--minutes and --price are for the choice of a model; give them without --model")
 
     def build(text: bool, values: dict[str, Any]) -> Any:
         estimator = build_estimator(
-            model, text=text, unit_rows=unit_rows and not text, base=base, weighting=weighting, settings=values,
+            name, text=text, unit_rows=unit_rows and not text, base=base, weighting=weighting, settings=values,
             threads=threads, seed=seed,
         )  # fmt: skip
         estimator.check_parameters()
         return estimator
 
-    values = parse_settings(settings or [])
     _check_settings(build, without_vocabulary(values))
     dataset = read(data, reading)
     _check_kind(dataset, data, unit_rows=unit_rows)
     known = _vocabulary(vocabulary, language, dataset)
     estimator = build(text=dataset.X is None, values=with_vocabulary(values, known, dataset))
-    check_points(estimator, dataset, data, model, separate=reading.get("fields") == "separate")
+    check_points(estimator, dataset, data, name, separate=reading.get("fields") == "separate")
     _name_fields(estimator, reading)
     estimator.vocabulary_ = known
     _read_label_texts(estimator, vocabulary)
@@ -94,6 +119,22 @@ def train(
         _mention_lengths(estimator, dataset.X)
     estimator.reading_ = kept(reading)
     fit_and_save(estimator, dataset, out, calibrate, name=data_name(data), resume=resume, overwrite=overwrite)
+
+
+def _for_choice(
+    values: dict[str, Any], minutes: float | None, price: float | None, base: str | None, weighting: str | None
+) -> dict[str, Any]:
+    """Return the settings of `AutoModel`, or raise ParameterError for options that need a model of one's own."""
+    from longtail.errors import ParameterError
+
+    for option, given in (("--base", base), ("--weighting", weighting)):
+        if given is not None:
+            raise ParameterError(f"{option} {given} needs a model; add --model NAME, e.g. --model dismec")
+    for option, name, number in (("--minutes", "minutes", minutes), ("--price", "max_precision_loss", price)):
+        if number is not None and name in values:
+            raise ParameterError(f"{option} and --set {name} are the same; give one of them")
+        values = values if number is None else values | {name: number}
+    return values
 
 
 def _check_settings(build: Callable[..., Any], values: dict[str, Any]) -> None:
@@ -244,6 +285,8 @@ def fit_and_save(
     )
     if done is not None:
         say(f"probabilities: {done}")
+    for line in getattr(model_behind(estimator), "report_", []):
+        say(line)
 
 
 def _keep_or_clear(checkpoint: Any, error: BaseException, *, resume: bool) -> None:

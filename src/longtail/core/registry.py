@@ -26,6 +26,7 @@ _ESTIMATORS = {
     "ranknet": "longtail.compose.ranknet:RankNet",
     "taug": "longtail.compose.taug:Taug",
     "ensemble": "longtail.compose.ensemble:Ensemble",
+    "auto": "longtail.compose.auto:AutoModel",
     "glas": "longtail.neural.glas:GLaS",
     "attentionxml": "longtail.neural.text.attentionxml:AttentionXML",
     "aplcxlnet": "longtail.neural.text.aplcxlnet:APLCXLNet",

@@ -81,7 +81,7 @@ def build_estimator(
 
 def _wrapped(model: Estimator, name: str, base: str | None) -> Estimator:
     """Put the base into a wrapper; without a name the default base, so that its parameters can be set."""
-    if isinstance(model, Wrapper):
+    if isinstance(model, Wrapper) and (base is None or model.slot in model.get_params(deep=False)):
         if base is not None:
             several = model.slot == "models"
             parts = _of_one_kind([_named(part) for part in base.split(",")]) if several else _named(base)

@@ -12,7 +12,10 @@ from longtail.core.estimator import Estimator
 from longtail.core.evaluations import read_evaluations
 from longtail.core.model import KIND, load_model
 from longtail.core.wrapper import Wrapper
-from longtail.features.pipeline import Pipeline, TextPipeline
+from longtail.features.pipeline import Pipeline, TextPipeline, model_behind
+
+# What the lines of AutoModel's report say.
+_CHOICE = ("data", "trials", "choice", "reason", "more time")
 
 
 def model_card(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[str]]:
@@ -48,6 +51,7 @@ def model_card(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[str]]
         "label names": model.label_names_ is not None,
         "labels without training points": int((model.label_counts_ == 0).sum()),
         **({} if model.vocabulary_ is None else {"vocabulary": repr(model.vocabulary_)}),
+        "choice": dict(zip(_CHOICE, getattr(model_behind(model), "report_", []), strict=False)),
         "training data fingerprint": model.fingerprint_,
         "changed parameters": {name: _shown(value) for name, value, default in found if repr(value) != repr(default)},
         "default parameters": {name: _shown(value) for name, value, default in found if repr(value) == repr(default)},

@@ -1,0 +1,213 @@
+"""AutoModel: a few models tried on held-out points, and the best for rare labels at a stated price trained on all."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from longtail.compose import frontier
+from longtail.compose.candidates import best_of
+from longtail.compose.portfolio import Look, Plan, check_names, model_named, planned
+from longtail.compose.price import check_price_metric
+from longtail.compose.reranker import WithPropensities, check_exponent
+from longtail.core.calibration import Calibration
+from longtail.core.check_arrays import check_above_zero
+from longtail.core.estimator import Prepared
+from longtail.core.parameters import check_at_least_zero, check_positive, check_whole
+from longtail.core.predictions import Predictions
+from longtail.core.run import Run
+from longtail.core.state import State
+from longtail.core.threads import thread_count
+from longtail.core.unseen import Splits, predict_unseen
+from longtail.core.wrapper import Wrapper
+from longtail.errors import DataError, ModelError
+from longtail.objectives.propensity import Propensities, PropensityModel, propensities_from
+
+logger = logging.getLogger(__name__)
+
+_CANDIDATES = 20  # labels per model that are ranked again
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AutoModel(Wrapper):
+    """The best of a few models for rare labels, at a price in precision that is stated beforehand.
+
+    A look at the data and the minutes decide which models are tried: Bonsai and DiSMEC, without a weighting and with
+    PW-cb at several strengths. Each is trained without some points, which it then predicts. On these predictions, at no
+    further training, pairs of models and a re-ranker (`P / p^exponent`) are tried as well. Of everything that keeps the
+    P@1 of the best single model up to `max_precision_loss`, the one with the most PSP@1 is trained on all points.
+
+    It is a portfolio, not a search: `longtail tune` looks further. No clock is read: costs are estimated from the size
+    of the data, for two cores, so the same data, minutes and seed give the same model on every machine.
+
+    Parameters
+    ----------
+    minutes : float or None, default None
+        Time for everything, as estimated for two cores; None for the larger of one minute and ten times one Bonsai
+        tree. The first model is always tried.
+    max_precision_loss : float, default 1.0
+        Percentage points of `price_metric` that the chosen model may be below the best single one.
+    price_metric : str, default "P@1"
+        The metric in which the price is stated, e.g. "P@5" or "nDCG@5"; what is gained for it is PSP at the same k.
+    models : list of str or None, default None
+        Names to choose from, the most important first, e.g. `["bonsai", "dismec", "dismec/pw-cb:0.5"]`; None for seven.
+    exponent : float or None, default None
+        A number from 0 to 1 to use instead of the chosen exponent (`exponent_`). It may be changed after `fit`, or
+        given to `predict`, without training again.
+    propensity : PropensityModel, (A, B), str or array, default PropensityModel(A=0.55, B=1.5)
+        Propensity model, its parameters, the name of a preset, or one propensity per label.
+    n_jobs : int, default -1
+        Number of threads, -1 for all cores. The model does not depend on it.
+    random_state : int, default 0
+        Seed of the split and of the models.
+
+    Attributes
+    ----------
+    parts_ : list of Estimator
+        The chosen models, fitted on all points: one, or two whose probabilities are averaged.
+    chosen_ : list of str
+        Their names.
+    exponent_ : float
+        The exponent that was chosen.
+    choices_ : dict
+        Everything that was tried, with what it reached on points that the models had not seen.
+    report_ : list of str
+        The choice in five lines: data, what was tried, what was chosen, why, and what more time would allow.
+    inverse_propensities_ : ndarray of shape (n_labels,)
+        1 / p_l of each label.
+    """
+
+    adjustable = free_on_resume = ("exponent",)
+
+    minutes: float | None = None
+    max_precision_loss: float = 1.0
+    price_metric: str = "P@1"
+    models: Any = None
+    exponent: float | None = None
+    propensity: Propensities = PropensityModel()  # noqa: RUF009 (frozen)
+    n_jobs: int = -1
+    random_state: int = 0
+
+    @property
+    def parts(self) -> list[Any]:
+        """None: the models inside are chosen in `fit`."""
+        return []
+
+    @property
+    def score_scale(self) -> str | None:  # type: ignore[override]
+        """The scale of scores: logarithms of probabilities with exponent 0."""
+        exponent = getattr(self, "exponent_", None) if self.exponent is None else self.exponent
+        return "log probability" if exponent == 0 else None
+
+    def with_default_parts(self) -> Self:
+        return self
+
+    def check_parameters(self) -> None:
+        if self.minutes is not None:
+            check_positive(minutes=self.minutes)
+        check_at_least_zero(max_precision_loss=self.max_precision_loss)
+        check_price_metric(self.price_metric, _CANDIDATES)
+        check_names(self.models)
+        check_whole("random_state", self.random_state, 0)
+        thread_count(self.n_jobs)
+        if self.exponent is not None:
+            check_exponent(self.exponent)
+
+    def _prepare(self, X: Any, Y: sparse.csr_matrix, **more: Any) -> WithPropensities:
+        super()._prepare(X, Y, **more)
+        if Y.shape[1] < 2:
+            raise DataError(
+                "one label leaves nothing to rank, and so nothing to choose by; choose a model, e.g. dismec"
+            )
+        propensities = propensities_from(self.propensity, self.label_counts_, self.n_points_)
+        return WithPropensities(X, Y, self.label_counts_, self.n_points_, 1 / propensities)
+
+    def _fit(self, prepared: Prepared, run: Run) -> None:
+        assert isinstance(prepared, WithPropensities)
+        X, Y = prepared.X, prepared.Y
+        self.inverse_propensities_ = prepared.inverse
+        look = Look.at(X, Y)
+        plan = planned(look, self.minutes, check_names(self.models))
+        trials = self._tried(X, Y, look, plan, run)
+        curves = [trials.curve(names) for names in frontier.pairs(plan.tried)]
+        reference, best = trials.best(curves, self.max_precision_loss)
+        self.chosen_, self.exponent_ = list(best.names), best.exponent
+        self.calibrations_ = [trials.calibrations[name] for name in best.names]
+        n_held = int(trials.truth.shape[0])
+        self.choices_ = {
+            "tried": frontier.rows(curves, reference.kept - self.max_precision_loss), "left_out": plan.left_out,
+            "minutes": round(plan.minutes, 2), "held_out_points": n_held,
+        }  # fmt: skip
+        self.report_ = self._reported(look, plan, reference, best, n_held)
+        for line in self.report_:
+            logger.info("%s", line)
+        self.parts_ = [
+            self._named(name).fit(X, Y, label_names=self.label_names_, run=run.part(f"model-{name.replace('/', '-')}"))
+            for name in self.chosen_
+        ]
+
+    def _named(self, name: str) -> Any:
+        return model_named(name, n_jobs=self.n_jobs, random_state=self.random_state)
+
+    def _tried(self, X: Any, Y: sparse.csr_matrix, look: Look, plan: Plan, run: Run) -> frontier.Trials:
+        """Train each model without some points and return what it predicts for them."""
+        splits = Splits(random_state=self.random_state, **look.splits())
+        k, found = min(_CANDIDATES, Y.shape[1]), {}
+        for name in plan.tried:
+            new = lambda name=name: self._named(name)  # noqa: E731
+            part = f"try-{name.replace('/', '-')}"
+            unseen = predict_unseen(new, X, Y, splits, k=k, run=run, label_names=self.label_names_, name=part)
+            found[name], rows = unseen.predictions, unseen.rows
+        return frontier.Trials(found, Y[rows], self.inverse_propensities_, self.price_metric)
+
+    def _reported(
+        self, look: Look, plan: Plan, reference: frontier.Reached, best: frontier.Reached, n_held: int
+    ) -> list[str]:
+        metric, gain = self.price_metric, f"PSP@{self.price_metric.partition('@')[2]}"
+        how = "by cross-fitting" if look.splits()["held_out"] is None else "held out"
+        pairs = len(frontier.pairs(plan.tried)) > len(plan.tried)
+        more = f"more time would allow {', '.join(plan.left_out)}: minutes={plan.needed:.2g}"
+        return [
+            f"looked at {look.points:,} points, {look.labels:,} labels, {look.row:.0f} features and "
+            f"{look.per_point:.1f} labels per point; {plan.minutes:.2g} minutes",
+            f"tried {', '.join(plan.tried)}{', their pairs' * pairs} and a re-ranker on {n_held:,} points {how}",
+            f"chose {' + '.join(best.names)}, re-ranked with exponent {best.exponent:.3g}",
+            f"because it has the most {gain}, {best.gained:.1f}, for at most {self.max_precision_loss:g} of {metric}: "
+            f"{best.kept:.1f}, after {reference.kept:.1f} of the best single model ({reference.names[0]}, {gain} "
+            f"{reference.gained:.1f})",
+            more if plan.left_out else "everything in the portfolio was tried; longtail tune looks further",
+        ]
+
+    def _predict(self, X: Any, k: int) -> Predictions:
+        wanted = max(k, min(_CANDIDATES, self.n_labels_))
+        found = [part.predict(X, k=wanted) for part in self.parts_]
+        values = [frontier.probabilities(c, part) for c, part in zip(self.calibrations_, found, strict=True)]
+        labels, logs = frontier.log_means(found, values)
+        exponent = self.exponent_ if self.exponent is None else self.exponent
+        return best_of(labels, logs + exponent * np.log(self.inverse_propensities_)[labels], k)
+
+    def _get_state(self) -> State:
+        state = super()._get_state()
+        state.values |= {
+            "chosen": self.chosen_, "exponent": float(self.exponent_), "choices": self.choices_, "report": self.report_
+        }  # fmt: skip
+        state.arrays["inverse_propensities"] = self.inverse_propensities_
+        for i, calibration in enumerate(self.calibrations_):
+            state.nest(f"calibration{i}", calibration.to_state())
+        return state
+
+    def _set_state(self, state: State) -> None:
+        super()._set_state(state)
+        values = state.values
+        self.chosen_, self.choices_, self.report_ = values["chosen"], values["choices"], values["report"]
+        if not isinstance(self.chosen_, list) or len(self.chosen_) != len(self.parts_):
+            raise ModelError(f"chosen names {self.chosen_!r}, but there are {len(self.parts_)} models inside")
+        self.exponent_ = check_exponent(values["exponent"])
+        self.calibrations_ = [Calibration.from_state(state.part(f"calibration{i}")) for i in range(len(self.parts_))]
+        inverse = state.array("inverse_propensities", (np.float64, np.float32), (self.n_labels_,))
+        check_above_zero("inverse_propensities", inverse)
+        self.inverse_propensities_ = inverse

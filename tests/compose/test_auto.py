@@ -1,0 +1,159 @@
+"""AutoModel: what is planned, what is chosen, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import longtail
+from compose.planted_tail import planted_tail
+from contract.planted import planted
+from longtail.compose import frontier, portfolio
+from longtail.compose.frontier import Reached
+from longtail.core.checkpoint import Checkpoint
+from longtail.core.run import Run
+from longtail.errors import DataError, ParameterError
+
+(X, Y), (X_TEST, Y_TEST) = planted_tail(300), planted_tail(200, seed=1)
+FEW = ["dismec", "dismec/pw-cb:0.5"]
+EURLEX = portfolio.Look(points=45_000, labels=4_108, few=2_000, row=136, per_point=5)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return longtail.AutoModel(models=FEW).fit(X, Y)
+
+
+def test_more_minutes_try_more_and_the_plan_reads_no_clock():
+    plans = [portfolio.planned(EURLEX, minutes, portfolio.EVERY) for minutes in (0.001, 0.4, None, 60)]
+    sizes = [len(plan.tried) for plan in plans]
+    assert sizes[0] == 1 < sizes[1] < sizes[2] <= sizes[3] == len(portfolio.EVERY)
+    for plan in plans:
+        assert set(plan.tried) | set(plan.left_out) == set(portfolio.EVERY)
+        assert plan.needed == plans[0].needed
+    assert portfolio.planned(EURLEX, plans[0].needed + 0.01, portfolio.EVERY).left_out == []
+    assert portfolio.planned(EURLEX, 0.4, portfolio.EVERY) == plans[1]
+    assert plans[2].minutes == 1.0
+
+
+def test_the_estimates_are_near_what_was_measured():
+    assert 0.5 < EURLEX.seconds("dismec") / 7.0 < 2  # docs/lab/eurlex57k.md
+    assert 0.5 < EURLEX.seconds("bonsai") / 7.7 < 2
+    debian = portfolio.Look(points=55_424, labels=48_663, few=45_000, row=37, per_point=5.6)
+    assert 0.5 < debian.seconds("dismec") / 13.6 < 2
+    assert 0.5 < debian.seconds("bonsai") / 20.9 < 2
+
+
+def test_the_most_of_the_tail_at_the_price_below_the_best_single_model():
+    curves = [
+        [Reached(("a",), 0.0, 80.0, 20.0), Reached(("a",), 0.5, 79.2, 25.0), Reached(("a",), 1.0, 78.0, 40.0)],
+        [Reached(("b",), 0.0, 79.0, 24.0)],
+        [Reached(("a", "b"), 0.0, 81.5, 22.0), Reached(("a", "b"), 0.5, 79.1, 25.1)],
+    ]
+    best = lambda loss: frontier.Trials.best(None, curves, loss)[1]  # noqa: E731
+    assert best(1.0) is curves[0][1], "a second model must be worth more than 0.1"
+    assert best(2.0) is curves[0][2]
+    assert best(0.0) is curves[2][0], "the price counts from the best single model"
+
+
+def test_pairs_are_of_two_kinds():
+    assert frontier.pairs(["bonsai", "dismec", "dismec/pw"]) == [
+        ("bonsai",), ("dismec",), ("dismec/pw",), ("bonsai", "dismec"), ("bonsai", "dismec/pw"),
+    ]  # fmt: skip
+
+
+def test_what_was_chosen_is_trained_on_all_points_and_reranked(model):
+    (name,) = model.chosen_
+    base = portfolio.model_named(name).fit(X, Y)
+    plain = base.predict(X_TEST, k=5)
+    np.testing.assert_array_equal(model.predict(X_TEST, k=5, exponent=0).labels, plain.labels)
+    inverse = longtail.PropensityModel().inverse(model.label_counts_, model.n_points_)
+    before, after = (
+        longtail.evaluate(found, Y_TEST, inverse_propensities=inverse, ks=[1])
+        for found in (longtail.DiSMEC().fit(X, Y).predict(X_TEST), model.predict(X_TEST))
+    )
+    assert after["PSP@1"] > before["PSP@1"] + 5
+    assert after["P@1"] > before["P@1"] - 2
+
+
+def test_two_models_are_averaged_and_saved(tmp_path):
+    model = longtail.AutoModel(models=["bonsai", "dismec"]).fit(X, Y)
+    rows = {tuple(row["models"]) for row in model.choices_["tried"]}
+    assert rows == {("bonsai",), ("dismec",), ("bonsai", "dismec")}
+    both = longtail.AutoModel(models=["bonsai", "dismec"], max_precision_loss=0.0).fit(X, Y)
+    for fitted in (model, both):
+        fitted.save(tmp_path / "m", overwrite=True)
+        loaded = longtail.load_model(tmp_path / "m")
+        np.testing.assert_array_equal(loaded.predict(X_TEST).scores, fitted.predict(X_TEST).scores)
+        assert loaded.report_ == fitted.report_
+        assert loaded.choices_ == fitted.choices_
+        assert len(loaded.parts_) == len(loaded.chosen_)
+
+
+def test_the_report_has_five_lines(model):
+    looked, tried, chose, because, more = model.report_
+    assert "300 points" in looked
+    assert all(name in tried for name in FEW)
+    assert model.chosen_[0] in chose
+    assert "at most 1 of P@1" in because
+    assert "everything" in more
+    hasty = longtail.AutoModel(models=FEW, minutes=1e-6).fit(X, Y)
+    assert hasty.chosen_ == ["dismec"]
+    assert "more time would allow dismec/pw-cb:0.5" in hasty.report_[-1]
+
+
+def test_a_killed_training_goes_on(model, tmp_path, monkeypatch):
+    fits = []
+    named = longtail.AutoModel._named
+
+    def counted(self, name):
+        fits.append(name)
+        if len(fits) == 5:
+            raise KeyboardInterrupt
+        return named(self, name)
+
+    monkeypatch.setattr(longtail.AutoModel, "_named", counted)
+    with pytest.raises(KeyboardInterrupt):
+        longtail.AutoModel(models=FEW).fit(X, Y, run=Run(checkpoint=Checkpoint(tmp_path / "c", resume=False)))
+    again = longtail.AutoModel(models=FEW).fit(X, Y, run=Run(checkpoint=Checkpoint(tmp_path / "c", resume=True)))
+    assert len(fits) == 5 + 2 + 1, "three folds of two models, of which four were finished, and one on all points"
+    np.testing.assert_array_equal(again.predict(X_TEST).scores, model.predict(X_TEST).scores)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"minutes": 0}, "minutes is 0"),
+        ({"minutes": -1}, "minutes is -1"),
+        ({"max_precision_loss": -0.1}, "max_precision_loss"),
+        ({"price_metric": "PSP@1"}, "price_metric is 'PSP@1'"),
+        ({"price_metric": "P@50"}, "price_metric is 'P@50'"),
+        ({"exponent": 2}, "exponent is 2"),
+        ({"models": []}, "models is"),
+        ({"models": "dismec"}, "models is"),
+        ({"models": ["dismec", "dismec"]}, "different names"),
+        ({"models": ["xgrank"]}, "takes bonsai and dismec"),
+        ({"models": ["dismec/heavy"]}, "unknown weighting"),
+        ({"models": ["dismec/unbiased"]}, "cannot train"),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(arguments, said):
+    with pytest.raises(ParameterError, match=said):
+        longtail.AutoModel(**arguments).fit(X, Y)
+
+
+def test_data_that_leaves_nothing_to_choose_by_is_refused():
+    with pytest.raises(DataError, match="one label leaves nothing to rank"):
+        longtail.AutoModel(models=FEW).fit(X, np.ones((300, 1)))
+    with pytest.raises(DataError, match="one point cannot be split"):
+        longtail.AutoModel(models=FEW).fit(X[:1], Y[:1])
+    with pytest.raises(DataError, match="dismec found no label of a held-out point"):
+        longtail.AutoModel(models=FEW).fit(X[:12], sparse.eye(12, format="csr"))
+
+
+def test_texts_go_through_features(tmp_path):
+    data = planted(90)
+    auto = longtail.AutoModel(models=FEW)
+    model = longtail.TextPipeline(model=auto, features=longtail.TextFeatures(min_df=1)).fit(data.texts, data.Y)
+    assert (model.predict(data.texts, k=1).labels[:, 0] == np.asarray(data.Y.argmax(axis=1)).ravel()).mean() > 0.6
