@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 import longtail
 from compose.planted_tail import N_LABELS, planted_tail
-from longtail.compose.ensemble import _mixture_weights, _united
+from longtail.compose.ensemble import _mixture_weights, united_labels
 from longtail.errors import NotFittedError, ParameterError
 
 (X, Y), (X_TEST, Y_TEST) = planted_tail(600), planted_tail(300, seed=1)
@@ -105,7 +105,7 @@ def test_proposals_are_united_label_by_label():
     labels = np.hstack([np.stack([rng.permutation(9)[:4] for _ in range(30)]) for _ in range(3)]).astype(np.int32)
     labels[rng.random(labels.shape) < 0.2] = -1
     values = rng.random(labels.shape)
-    united, vectors = _united(labels, values, 3)
+    united, vectors = united_labels(labels, values, 3)
     for i in range(30):
         expected: dict[int, list[float]] = {}
         for j in range(12):
