@@ -85,8 +85,16 @@ def run(name: str, plan: dict[str, Any], rows: list[dict[str, Any]], options: ar
         row = {"dataset": name, "points": data.n_points, "model": model, "parameter": parameter, "value": value}
         rows.append(row | figures)
         print(rows[-1], file=sys.stderr, flush=True)
-        content = {"rule": ", ".join(plan["rule"]), "table": table(rows, plan), "rows": rows}
-        save(NAME, content, COMMAND, folder=options.out)
+        record(rows, plan, options.out)
+
+
+def record(rows: list[dict[str, Any]], plan: dict[str, Any], folder: Path) -> None:
+    """Write the measurement file."""
+    points = {row["dataset"]: row["points"] for row in rows}
+    said = ", ".join(f"{name} {n:,}" for name, n in points.items())
+    content = {"rule": "smallest worst loss of the mean of " + ", ".join(plan["rule"]), "points": said}
+    content |= {"table": table(rows, plan), "summary": summary(rows, plan), "rows": rows}
+    save(NAME, content, COMMAND, folder=folder)
 
 
 def value_scores(
@@ -114,24 +122,50 @@ def value_scores(
     return found
 
 
+def losses_of(rows: list[dict[str, Any]], plan: dict[str, Any]) -> dict[tuple[str, str], dict[str, dict[str, float]]]:
+    """Return what each value of each parameter lacks against the best value, per dataset that has them all."""
+    found = {}
+    for key, scores in sorted(value_scores(rows, plan).items()):
+        everywhere = [d for d in plan["datasets"] if all(d in by for by in scores.values())]
+        if everywhere:
+            best = {d: max(by[d] for by in scores.values()) for d in everywhere}
+            found[key] = {value: {d: best[d] - by[d] for d in everywhere} for value, by in scores.items()}
+    return found
+
+
+def choice(losses: dict[str, dict[str, float]]) -> str:
+    """Return the value whose worst loss is smallest: the rule."""
+    return min(losses, key=lambda value: max(losses[value].values()))
+
+
+def summary(rows: list[dict[str, Any]], plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return, per parameter, the default and the rule's choice with their worst losses."""
+    found = []
+    for (model, parameter), losses in losses_of(rows, plan).items():
+        usual, best = str(default(model, parameter)), choice(losses)
+        found.append(
+            {
+                "model": model,
+                "parameter": parameter,
+                "default": usual,
+                "choice": best,
+                "default_worst": max(losses[usual].values()),
+                "choice_worst": max(losses[best].values()),
+            }
+        )
+    return found
+
+
 def table(rows: list[dict[str, Any]], plan: dict[str, Any]) -> str:
     """Return, per parameter and value, the loss on every dataset and the largest; the rule's choice in bold."""
-    datasets = [name for name in plan["datasets"] if any(row["dataset"] == name for row in rows)]
     cells = []
-    for (model, parameter), scores in sorted(value_scores(rows, plan).items()):
-        measured_on = [d for d in datasets if sum(d in by for by in scores.values()) == len(scores)]
-        best = {d: max(by[d] for by in scores.values()) for d in measured_on}
-        losses = {value: {d: best[d] - by[d] for d in measured_on} for value, by in scores.items()}
-        if not measured_on:
-            continue
-        chosen = min(losses, key=lambda value: max(losses[value].values()))
+    for (model, parameter), losses in losses_of(rows, plan).items():
         for value in sorted(losses, key=_order):
-            worst = max(losses[value].values())
-            shown = f"**{value}**" if value == chosen else value
+            shown = f"**{value}**" if value == choice(losses) else value
             mark = " (default)" if value == str(default(model, parameter)) else ""
-            figures = [f"{losses[value][d]:.2f}" if d in losses[value] else "–" for d in datasets]
-            cells.append([model, f"`{parameter}`", shown + mark, *figures, f"{worst:.2f}"])
-    return markdown_table(["", "parameter", "value", *datasets, "worst"], cells, left=(0, 1, 2))
+            figures = [f"{losses[value][d]:.2f}" if d in losses[value] else "–" for d in plan["datasets"]]
+            cells.append([model, f"`{parameter}`", shown + mark, *figures, f"{max(losses[value].values()):.2f}"])
+    return markdown_table(["", "parameter", "value", *plan["datasets"], "worst"], cells, left=(0, 1, 2))
 
 
 def _order(value: str) -> tuple[float, str]:
@@ -145,7 +179,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_data_root(parser)
     plan = tomllib.loads(GRID.read_text(encoding="utf-8"))
-    parser.add_argument("--only", nargs="+", choices=plan["datasets"], default=list(plan["datasets"]))
+    parser.add_argument(
+        "--only", nargs="*", metavar="DATASET", default=list(plan["datasets"]), help="none: no new fits"
+    )
     parser.add_argument("--models", nargs="+", choices=plan["grid"])
     parser.add_argument("--threads", type=int, default=-1)
     add_out(parser)
@@ -153,6 +189,7 @@ def main() -> None:
     rows = load(NAME, options.out).get("rows", [])
     for name in options.only:
         run(name, plan, rows, options)
+    record(rows, plan, options.out)
     print(table(rows, plan))
 
 

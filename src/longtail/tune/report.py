@@ -52,7 +52,7 @@ class Progress:
     def __init__(self, plan: Plan, asked: Any, display: Display, say: Callable[[str], None]) -> None:
         self._plan, self._asked, self._display, self._say = plan, asked, display, say
         self._found: list[Found] = []
-        self._last = time.monotonic()
+        self._last, self._left = time.monotonic(), 0
 
     @contextlib.contextmanager
     def running(self, earlier: Sequence[Any]) -> Iterator[None]:
@@ -63,8 +63,10 @@ class Progress:
         total = round(60 * self._asked.minutes) if in_seconds else self._asked.trials
         self._display.start("tuning, seconds" if in_seconds else "tuning, trials", total)
         try:
+            self._left = total
             if not in_seconds:
                 self._display.advance(len(done))
+                self._left = max(total - len(done), 0)
             yield
         finally:
             self._display.finish()
@@ -77,7 +79,9 @@ class Progress:
         self._say(self._line(trial, found))
         if self._found:
             self._display.note(f"best so far: {self._best()}")
-        self._display.advance(1 if self._asked.trials is not None else round(now - self._last))
+        step = 1 if self._asked.trials is not None else round(now - self._last)
+        self._display.advance(min(step, self._left))  # the last trial may take longer than the time that is left
+        self._left -= min(step, self._left)
         self._last = now
 
     def _line(self, trial: Any, found: list[Found]) -> str:
