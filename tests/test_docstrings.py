@@ -137,7 +137,7 @@ def test_every_parameter_of_a_part_is_described_with_its_own_default(name):
 
 
 def test_the_bases_of_shared_parameters_are_described():
-    from longtail.compose.unseen import Splits
+    from longtail.core.unseen import Splits
     from longtail.neural.estimator import NetworkEstimator
     from longtail.neural.plan import TrainingPlan
 

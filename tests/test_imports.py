@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     # what every application needs: estimators by name, models applied to files, scores
     "workflow": {"core", "data", "features", "objectives", "metrics"},
     "bench": {"workflow", "core", "data", "features", "objectives"},
-    # compose: scores as probabilities
+    # compose: rankings by an exponent
     "report": FOUNDATION | {"workflow", "compose"},
     "app": FOUNDATION | {"linear", "workflow", "bench", "report"},
     "__init__": set(),

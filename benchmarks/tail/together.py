@@ -22,9 +22,9 @@ from benchmarks.common import add_out, load, markdown_table
 from benchmarks.tail.modules import data, estimator, write
 from longtail import RankNet
 from longtail.compose.reranker import best_of, log_quotient
-from longtail.compose.unseen import Unseen, predict_unseen
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
+from longtail.core.unseen import Unseen, predict_unseen
 from longtail.core.wrapper import new_part
 from longtail.data import Dataset
 from longtail.metrics import Matches

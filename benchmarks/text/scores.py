@@ -24,7 +24,7 @@ from scipy import sparse
 from benchmarks.common import add_out, decimals, markdown_table, save
 from benchmarks.text.texts import indicator, read
 from longtail import Predictions, PropensityModel
-from longtail.compose.calibration import Calibration
+from longtail.core.calibration import Calibration
 from longtail.metrics import evaluate
 from longtail.objectives import resolve_weighting
 

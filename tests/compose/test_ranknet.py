@@ -13,8 +13,8 @@ import longtail
 from compose.planted_tail import planted_tail
 from longtail.compose.ranknet import Frontier, _at_precision
 from longtail.compose.reranker import Candidates
-from longtail.compose.unseen import predict_unseen
 from longtail.core.run import Run
+from longtail.core.unseen import predict_unseen
 from longtail.errors import ParameterError
 from longtail.metrics import Matches
 from longtail.objectives import PropensityModel

@@ -124,7 +124,7 @@ def test_models_without_probabilities_say_what_to_do():
         assert not hasattr(model, "predict_probabilities")
     with pytest.raises(AttributeError) as caught:
         longtail.DiSMEC().fit(TRAIN.X, TRAIN.Y).predict_probabilities(TEST.X)
-    assert "PropensityRerank(base=model, exponent=0)" in str(caught.value)
+    assert "model.calibrate(X, Y)" in str(caught.value)
 
 
 def test_the_score_is_precision_at_1():

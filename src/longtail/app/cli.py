@@ -16,7 +16,20 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import longtail
-from longtail.app import bench, convert, demo, evaluate, explain, info, models, predict, report, train, warm_up
+from longtail.app import (
+    bench,
+    calibrate,
+    convert,
+    demo,
+    evaluate,
+    explain,
+    info,
+    models,
+    predict,
+    report,
+    train,
+    warm_up,
+)
 from longtail.app.streams import safe_streams, stopping
 from longtail.core.interrupts import plain_interrupts
 from longtail.core.plain import plain
@@ -69,6 +82,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command(cls=_Command)(train.train)
+app.command(cls=_Command)(calibrate.calibrate)
 app.command(cls=_Command)(predict.predict)
 app.command(cls=_Command)(evaluate.evaluate)
 app.command(cls=_Command)(explain.explain)

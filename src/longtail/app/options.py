@@ -26,6 +26,25 @@ Exponent = Annotated[
     ),
 ]
 
+Fallback = Annotated[
+    str,
+    typer.Option(
+        metavar="none|popular",
+        help="Labels of points without a word or feature that the model knows: none, or the most frequent.",
+    ),
+]
+Calibrate = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|yes|no",
+        help="Probabilities: auto where they cost next to nothing, yes also by a second training.",
+    ),
+]
+Probabilities = Annotated[
+    bool, typer.Option("--probabilities", help="Probabilities as scores; the model must be calibrated.")
+]
+Threshold = Annotated[float | None, typer.Option(metavar="SCORE", help="Leave out labels whose score is below this.")]
+
 
 def check_apart(source: Path, target: Path) -> None:
     """Raise OutputError if a result would overwrite its own input."""
@@ -58,6 +77,17 @@ def load(path: Path, exponent: float | None) -> Any:
             "ranknet"
         )
     return model.adjusted(exponent=exponent)
+
+
+def check_probabilities(model: Any, path: Path) -> None:
+    """Raise ParameterError if a model has no probabilities."""
+    from longtail.errors import ParameterError
+
+    if not model.has_probabilities():
+        raise ParameterError(
+            f"{path} has no probabilities; calibrate it on points that it was not trained on: "
+            f"longtail calibrate {path} DATA"
+        )
 
 
 def check_reads_texts(model: Any, path: Path) -> None:

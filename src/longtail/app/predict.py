@@ -26,19 +26,12 @@ def predict(
         str | None, typer.Option("--text", metavar="TEXT", help="One text, in quotes, instead of DATA.")
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Labels per point.")] = 5,
-    threshold: Annotated[
-        float | None, typer.Option(metavar="SCORE", help="Leave out labels whose score is below this.")
-    ] = None,
+    threshold: options.Threshold = None,
+    probabilities: options.Probabilities = False,
     keep: Annotated[
         str | None, typer.Option(metavar="COLUMN,...", help="Columns or fields of DATA to copy to the output.")
     ] = None,
-    fallback: Annotated[
-        str,
-        typer.Option(
-            metavar="none|popular",
-            help="Labels of points without a word or feature that the model knows: none, or the most frequent.",
-        ),
-    ] = "none",
+    fallback: options.Fallback = "none",
     exponent: options.Exponent = None,
     as_json: options.AsJson = False,
     overwrite: options.Overwrite = False,
@@ -58,9 +51,11 @@ def predict(
         check_predictions_path(out, overwrite=overwrite)  # before the work
     check_choice("--fallback", fallback, FALLBACKS)
     loaded = options.load(model, exponent)
+    if probabilities:
+        options.check_probabilities(loaded, model)
     k = check_k(k, loaded.n_labels_)
     if text is not None:
-        _show(loaded, model, text, k, fallback, threshold, as_json=as_json)
+        _show(loaded, model, text, k, fallback, threshold, probabilities=probabilities, as_json=as_json)
         return
     assert data is not None
     assert out is not None
@@ -73,7 +68,9 @@ def predict(
     # Labels may be missing, and are not used.
     dataset = read(data, reading, model=loaded, with_labels=False)
     columns = _kept(keep, data, dataset.n_points, reading)
-    predictions = _filled(predict_in_chunks(loaded, conform(dataset, loaded), k, progress()), loaded, fallback)
+    inputs = conform(dataset, loaded)
+    found = predict_in_chunks(loaded, inputs, k, progress(), calibrated=probabilities)
+    predictions = _filled(found, loaded, fallback)
     if threshold is not None:
         predictions = predictions.at_least(threshold)
     separator = {"separator": SEPARATOR, **(loaded.reading_ or {}), **reading}["separator"]  # as in the data
@@ -138,7 +135,15 @@ def _filled(found: Any, loaded: Any, fallback: str) -> Any:
 
 
 def _show(
-    loaded: Any, model: Path, text: str, k: int, fallback: str, threshold: float | None, *, as_json: bool
+    loaded: Any,
+    model: Path,
+    text: str,
+    k: int,
+    fallback: str,
+    threshold: float | None,
+    *,
+    probabilities: bool,
+    as_json: bool,
 ) -> None:
     """Print the labels of one text, best first."""
     from longtail.app.console import print_json, print_table
@@ -147,7 +152,7 @@ def _show(
     options.check_reads_texts(loaded, model)
     if (loaded.reading_ or {}).get("fields") == "separate":
         raise ParameterError(f"{model} was trained on separate fields, which one --text does not have; give DATA")
-    found = _filled(loaded.predict([text], k=k), loaded, fallback)
+    found = _filled(loaded.predict([text], k=k, calibrated=probabilities), loaded, fallback)
     if threshold is not None:
         found = found.at_least(threshold)
     kept = found.labels[0] >= 0
@@ -160,10 +165,10 @@ def _show(
         print_json({"labels": labels, "scores": scores, **({} if loaded.vocabulary_ is None else {"names": shown})})
         return
     rows = [[name, f"{score:.3f}"] for name, score in zip(shown, scores, strict=True)]
-    columns = ["label", "score"]
+    columns = ["label", "probability" if probabilities else "score"]
     if loaded.vocabulary_ is not None:
         columns, rows = (
-            ["label", "id", "score"],
+            [columns[0], "id", columns[1]],
             [[row[0], str(label), row[1]] for row, label in zip(rows, labels, strict=True)],
         )
     print_table("labels, best first", columns, rows)

@@ -47,6 +47,7 @@ def train(
     unit_rows: Annotated[
         bool, typer.Option("--unit-rows", help="Scale rows of features to length 1, in training and in prediction.")
     ] = False,
+    calibrate: options.Calibrate = "auto",
     threads: Annotated[int | None, typer.Option(metavar="N", help="Number of threads; default: all cores.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="S", min=0, help="Seed of all random numbers.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run (MODEL.partial).")] = False,
@@ -60,12 +61,14 @@ def train(
     While it runs, finished parts are kept in MODEL.partial; --resume continues a killed run.
     """
     from longtail.core.model import KIND
+    from longtail.core.parameters import check_choice
     from longtail.core.processes import helps_another_process
     from longtail.core.store import check_free
     from longtail.workflow.build import build_estimator, parse_settings
     from longtail.workflow.vocabulary import with_vocabulary, without_vocabulary
 
     options.check_threads(threads)
+    check_choice("--calibrate", calibrate, ("auto", "yes", "no"))
     check_free(out, kind=KIND, overwrite=overwrite)
 
     def build(text: bool, values: dict[str, Any]) -> Any:
@@ -88,7 +91,7 @@ def train(
     if estimator.input_kind == "features" and not helps_another_process():
         _mention_lengths(estimator, dataset.X)
     estimator.reading_ = kept(reading)
-    _fit_and_save(estimator, dataset, out, resume=resume, overwrite=overwrite)
+    _fit_and_save(estimator, dataset, out, calibrate, resume=resume, overwrite=overwrite)
 
 
 def _check_settings(build: Callable[..., Any], values: dict[str, Any]) -> None:
@@ -174,7 +177,7 @@ def _mention_lengths(estimator: Any, X: Any) -> None:
         )
 
 
-def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, overwrite: bool) -> None:
+def _fit_and_save(estimator: Any, dataset: Any, out: Path, calibrate: str, *, resume: bool, overwrite: bool) -> None:
     from longtail.app.console import compiling_announced, progress, say
     from longtail.core.checkpoint import Checkpoint
     from longtail.core.processes import helps_another_process
@@ -182,6 +185,7 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
     from longtail.core.run import Run
     from longtail.core.store import size_in_bytes
     from longtail.features.pipeline import model_behind
+    from longtail.workflow.calibrate import calibrate_after_training
 
     first = not helps_another_process()
     partial = out.with_name(f"{out.name}.partial")
@@ -193,6 +197,7 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
         more = {} if dataset.weights is None else {"sample_weight": dataset.weights}
         with compiling_announced() if first else nullcontext():
             estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=run, **more)
+            done = calibrate_after_training(estimator, inputs, dataset.Y, calibrate, run, **more)
         if first:
             estimator.save(out, overwrite=overwrite)
     except BaseException as error:
@@ -207,6 +212,8 @@ def _fit_and_save(estimator: Any, dataset: Any, out: Path, *, resume: bool, over
         f"trained {name} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "
         f"in {seconds:.1f} s; wrote {out} ({size_in_bytes(out) / 1e6:.1f} MB)"
     )
+    if done is not None:
+        say(f"probabilities: {done}")
 
 
 def _keep_or_clear(checkpoint: Any, error: BaseException, *, resume: bool) -> None:

@@ -92,7 +92,7 @@ class AlteredTexts(Sequence[str]):
         return (self[i] for i in range(len(self)))
 
     def subset(self, rows: NDArray[np.intp]) -> list[str]:
-        """Return the texts at these places; see `compose.unseen.rows_of`."""
+        """Return the texts at these places; see `core.unseen.rows_of`."""
         return [self[int(row)] for row in rows]
 
     def _altered(self, text: str, row: int, copy: int) -> str:

@@ -13,10 +13,10 @@ from scipy import sparse
 
 from longtail.compose.augment import Alteration, with_altered_copies
 from longtail.compose.reranker import best_of
-from longtail.compose.unseen import rows_of
 from longtail.core.estimator import Estimator
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
+from longtail.core.unseen import rows_of
 from longtail.errors import DataError, ParameterError
 
 _NONE = "none of these"  # as words, for models that read label names

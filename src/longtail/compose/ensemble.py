@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy import optimize, sparse
 from scipy.special import expit
 
-from longtail.compose.calibration import CalibrationOfGroups, Floats
 from longtail.compose.reranker import best_of, check_groups
-from longtail.compose.unseen import Splits, Unseen, n_score_groups, predict_given, predict_unseen, score_groups
+from longtail.core.calibration import CalibrationOfGroups, Floats
 from longtail.core.check_arrays import check_finite
 from longtail.core.compiled import njit
 from longtail.core.estimator import Prepared
@@ -21,6 +20,7 @@ from longtail.core.parameters import check_choice, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
+from longtail.core.unseen import Splits, Unseen, n_score_groups, predict_given, predict_unseen, score_groups
 from longtail.core.wrapper import Wrapper, check_fitted_part, check_part, new_part
 from longtail.errors import ModelError, ParameterError
 from longtail.metrics import Matches

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.compose.calibration import Floats
 from longtail.compose.reranker import Candidates, Reranker, best_of, check_exponent, log_quotient
 from longtail.compose.residual import ResidualBlocks
+from longtail.core.calibration import Floats
 from longtail.core.parameters import check_at_least_zero, check_positive, check_whole
 from longtail.core.run import Run
 from longtail.core.state import State

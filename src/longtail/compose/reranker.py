@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.compose.calibration import CalibrationOfGroups, Floats, log_probability
-from longtail.compose.unseen import Splits, Unseen, n_score_groups, predict_given, predict_unseen, score_groups
 from longtail.core import topk
+from longtail.core.calibration import CalibrationOfGroups, Floats, log_probability
 from longtail.core.check_arrays import check_above_zero
 from longtail.core.compiled import njit
 from longtail.core.estimator import Prepared
@@ -21,6 +20,7 @@ from longtail.core.parameters import check_at_least_zero, check_choice, check_wh
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.run import Run
 from longtail.core.state import State
+from longtail.core.unseen import Splits, Unseen, n_score_groups, predict_given, predict_unseen, score_groups
 from longtail.core.wrapper import Wrapper, check_fitted_part
 from longtail.errors import ModelError, ParameterError
 from longtail.metrics import Matches
@@ -141,6 +141,16 @@ class Reranker(Splits, Wrapper):
         """Return the best labels of the base, at least k, and their log-odds."""
         found = self.base_.predict(X, k=max(k, min(self.candidates, self.n_labels_)))
         return found.labels, self.calibration_(found.scores, score_groups(self.base_, found.labels))
+
+    def has_probabilities(self) -> bool:
+        """Return whether there are probabilities: always once fitted, since the base was calibrated on unseen points.
+
+        They do not depend on the exponent.
+        """
+        return super().has_probabilities() or hasattr(self, "calibration_")
+
+    def _scores_to_calibrate(self, found: Predictions) -> NDArray[np.float32]:
+        return (found.scores - self._own_exponent() * self._log_inverse[found.labels]).astype(np.float32)
 
     def _set_inverse(self, inverse: Floats) -> None:
         self.inverse_propensities_, self._log_inverse = inverse, np.log(inverse)

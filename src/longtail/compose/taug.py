@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.compose.augment import Alteration
-from longtail.compose.calibration import Calibration, log_probability
 from longtail.compose.decoupled import Decoupled, Decoupling, names_of
 from longtail.compose.reranker import best_of
-from longtail.compose.unseen import Splits, predict_unseen
+from longtail.core.calibration import Calibration, log_probability
 from longtail.core.estimator import Prepared
 from longtail.core.explanation import Explanation
 from longtail.core.parameters import check_at_least_zero, check_choice, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
+from longtail.core.unseen import Splits, predict_unseen
 from longtail.core.wrapper import Wrapper
 from longtail.errors import DataError, ModelError, ParameterError
 from longtail.metrics import Matches

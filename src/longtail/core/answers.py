@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
+from longtail.core.explanation import Explanation
+from longtail.core.inputs import one_point
 from longtail.core.label_lists import share_of_hits
 from longtail.core.parameters import check_whole
 from longtail.core.predictions import Predictions
-from longtail.core.probabilities import as_probabilities, available_if, scores_are_probabilities
+from longtail.core.probabilities import available_if
 from longtail.core.registry import unknown
 from longtail.core.vocabulary import Vocabulary
 from longtail.errors import ParameterError
+
+if TYPE_CHECKING:
+    from longtail.core.calibrated import ModelCalibration
+    from longtail.core.run import Run
+
+
+def _has_probabilities(model: Any) -> bool:
+    """Return True if a model has probabilities, else raise AttributeError."""
+    try:
+        model.check_probabilities()
+    except ParameterError as error:
+        raise AttributeError(str(error)) from error
+    return True
 
 
 class Answers(ABC):
@@ -22,6 +36,7 @@ class Answers(ABC):
     label_names_: list[str] | None
     vocabulary_: Vocabulary | None
     score_scale: str | None
+    probabilities_: ModelCalibration | None
 
     @abstractmethod
     def predict(self, X: Any, *, k: int = 5, **options: Any) -> Predictions: ...
@@ -45,13 +60,82 @@ class Answers(ABC):
         """
         return share_of_hits(self.predict(X, k=1).labels[:, 0], Y, self.label_names_)
 
-    @available_if(scores_are_probabilities)
+    def has_probabilities(self) -> bool:
+        """Return whether `predict(X, calibrated=True)` has probabilities to return."""
+        return self.probabilities_ is not None or self.score_scale is not None
+
+    def check_probabilities(self) -> None:
+        """Raise ParameterError if the model has no probabilities; the message says how it gets them."""
+        if not self.has_probabilities():
+            raise ParameterError(
+                f"this {type(self).__name__} has no probabilities; calibrate it on points that it was not trained on: "
+                "model.calibrate(X, Y), or longtail calibrate MODEL DATA"
+            )
+
+    def calibrate(self, X: Any, Y: Any, *, candidates: int = 50) -> Self:
+        """Learn how scores become probabilities, from points that the model was not trained on.
+
+        `predict(X, calibrated=True)` then returns probabilities; `save` keeps what was learned. A half of the points
+        teaches, the other half decides whether labels are calibrated by groups of frequency. 1,000 points are plenty.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, DataFrame, or sequence of str
+            Points that the model was not trained on.
+        Y : sparse matrix, array, DataFrame, or list of lists
+            Their observed labels, as `fit` takes them; names are matched with those of the model.
+        candidates : int, default 50
+            Labels per point to look at.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If these are the training data, there are too few points, no point has a label, or all scores are equal.
+        """
+        from longtail.core.calibrated import fit_calibration, unseen_answers
+
+        self.probabilities_ = fit_calibration(self, unseen_answers(self, X, Y, candidates=candidates))
+        return self
+
+    def calibrate_by_training(
+        self, X: Any, Y: Any, *, held_out: float = 0.1, run: Run | None = None, **more: Any
+    ) -> Self:
+        """Calibrate without unseen points: train a copy without a share of the points, and calibrate on that share.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, DataFrame, or sequence of str
+            The points that the model was trained on.
+        Y : sparse matrix, array, DataFrame, or list of lists
+            Their observed labels.
+        held_out : float, default 0.1
+            Share of the points that the copy is trained without.
+        run : Run, optional
+            Where to show progress and where to keep finished parts.
+        **more
+            Arguments of `fit` with one value per point, e.g. `sample_weight` (DiSMEC).
+
+        Returns
+        -------
+        self
+        """
+        from longtail.core.calibrated import calibration_of_copy
+
+        self.probabilities_ = calibration_of_copy(self, X, Y, held_out=held_out, run=run, **more)
+        return self
+
+    @available_if(_has_probabilities)
     def predict_probabilities(self, X: Any, *, k: int = 5) -> Predictions:
         """Return the k best labels per point with their probabilities as scores.
 
-        Only models whose scores are probabilities, or logarithms of them, have this method: `Popularity`, `DiSMEC` with
-        the logistic loss, and calibrated models (`PropensityRerank` with exponent 0, `Ensemble` of scores, `Taug` with
-        `merge="calibrated"`). scikit-learn's `predict_proba` would return an array of points x labels.
+        The same as `predict(X, k=k, calibrated=True)`. Only models with probabilities have this method: those that were
+        calibrated (`calibrate`), and those whose scores are probabilities, their logarithms or quotients of them:
+        `Popularity`, `DiSMEC` with the logistic loss, re-rankers, `Ensemble` of scores, `Taug` with
+        `merge="calibrated"`. scikit-learn's `predict_proba` would return an array of points x labels.
 
         Parameters
         ----------
@@ -64,8 +148,42 @@ class Answers(ABC):
         -------
         Predictions
         """
-        found = self.predict(X, k=k)
-        return found if self.score_scale == "probability" else replace(found, scores=as_probabilities(found))
+        return self.predict(X, k=k, calibrated=True)
+
+    def explain(self, point: Any, label: int | str) -> Explanation:
+        """Return how much each token or feature of one point contributed to the score of a label.
+
+        Parameters
+        ----------
+        point : str, sparse matrix or array
+            One text, or the features of one point.
+        label : int or str
+            Id or name of the label.
+
+        Returns
+        -------
+        Explanation
+
+        Raises
+        ------
+        ParameterError
+            If the model cannot explain its scores, or does not know the label.
+        """
+        model: Any = self
+        model.check_fitted()
+        model.check_parameters()
+        number = self.label_id(label)
+        X = model._check_X(one_point(point, model.input_kind), fitted=True)
+        if model.label_counts_[number] == 0:  # no model scores it
+            raise ParameterError(f"label {number} has no training points, so it has no score to explain")
+        return self._explain(X, number)
+
+    def _explain(self, X: Any, label: int) -> Explanation:
+        """Return the explanation of a label for the one point in X; both are checked, and the label has points."""
+        raise ParameterError(
+            f"{type(self).__name__} cannot explain its scores; linear models, label trees, wrappers of them and text "
+            "networks can"
+        )
 
     def shown_name(self, label: int) -> str:
         """Return what people are shown for a label id: its name in the vocabulary or in the data, or the id."""

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from longtail.core.answers import Answers
 from longtail.core.base import Parameterised
-from longtail.core.explanation import Explanation
+from longtail.core.calibrated import ModelCalibration, own_probabilities, with_probabilities
 from longtail.core.fallback import FALLBACKS, with_popular
 from longtail.core.fingerprint import data_fingerprint
 from longtail.core.inputs import (
@@ -26,7 +26,6 @@ from longtail.core.inputs import (
     check_texts,
     empty_rows,
     n_rows,
-    one_point,
 )
 from longtail.core.interrupts import plain_interrupts
 from longtail.core.job import job_of
@@ -107,6 +106,8 @@ class Estimator(Answers, Parameterised):
     reading_: dict[str, Any] | None = None
     # Names and hierarchy of the labels, if there is a vocabulary.
     vocabulary_: Vocabulary | None = None
+    # How scores become probabilities, once the model was calibrated on points that it had not seen.
+    probabilities_: ModelCalibration | None = None
     # Where the model was loaded from, "" for a model inside another, until `_check_learned` was called.
     _unchecked: str | None = None
 
@@ -158,7 +159,7 @@ class Estimator(Answers, Parameterised):
             raise DataError(f"nothing to learn from: {n_points} points, {Y.shape[1]} labels")
         if Y.nnz == 0:
             raise DataError("nothing to learn from: no point has a label")
-        self.n_points_, self.n_labels_, self._unchecked = n_points, Y.shape[1], None
+        self.n_points_, self.n_labels_, self._unchecked, self.probabilities_ = n_points, Y.shape[1], None, None
         if self._kind_to_fit() == "features":
             self.n_features_in_ = X.shape[1]
         self.label_counts_ = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int64)
@@ -174,7 +175,9 @@ class Estimator(Answers, Parameterised):
             raise
         return self
 
-    def predict(self, X: Any, *, k: int = 5, fallback: str = "none", **options: Any) -> Predictions:
+    def predict(
+        self, X: Any, *, k: int = 5, fallback: str = "none", calibrated: bool = False, **options: Any
+    ) -> Predictions:
         """Return the k best labels per point, best first.
 
         A point that the model can say nothing about, because it has no feature or no word that the model knows, gets no
@@ -188,6 +191,10 @@ class Estimator(Answers, Parameterised):
             Labels per point; a model with fewer labels gives all of them.
         fallback : {"none", "popular"}, default "none"
             "popular" gives points without labels the most frequent ones; their scores are shares of training points.
+        calibrated : bool, default False
+            Return probabilities, in (0, 1], as scores. Labels and their order stay, so that probabilities may rise
+            along a row where a model ranks by something else (re-rankers, or functions per group of label frequency).
+            The model must have probabilities (`has_probabilities`): call `calibrate` first.
         **options
             Other values, for this call, of parameters that may be changed after `fit`, e.g. `exponent` or `beam`. A
             wrapper passes options that it does not have to the models inside.
@@ -201,21 +208,25 @@ class Estimator(Answers, Parameterised):
         NotFittedError
             If the model is not fitted.
         ParameterError
-            If k or an option cannot be used.
+            If k or an option cannot be used, or the model has no probabilities.
         DataError
             If X is malformed, or has another number of features than the training data.
         """
         self.check_fitted()
         if options:
-            return self.adjusted(**options).predict(X, k=k, fallback=fallback)
+            return self.adjusted(**options).predict(X, k=k, fallback=fallback, calibrated=calibrated)
         self.check_parameters()  # some may have been changed after `fit`
         check_choice("fallback", fallback, FALLBACKS)
+        check_choice("calibrated", calibrated, (True, False))
+        if calibrated:
+            self.check_probabilities()  # before the work
         k = check_k(k, self.n_labels_)
         with plain_interrupts():
             X = self._check_X(X, fitted=True)
             found, unreadable = self._predict(X, k), self._unreadable(X)
         if unreadable is not None:
             found = found.without(unreadable)
+        found = with_probabilities(self, found) if calibrated else found
         found = with_popular(found, self) if fallback == "popular" else found
         return found.labelled(self.n_labels_, self.label_names_)
 
@@ -251,31 +262,6 @@ class Estimator(Answers, Parameterised):
     def options(self) -> set[str]:
         """Return the parameters that `predict` takes for one call."""
         return set(self.adjustable)
-
-    def explain(self, point: Any, label: int | str) -> Explanation:
-        """Return how much each token or feature of one point contributed to the score of a label.
-
-        Parameters
-        ----------
-        point : str, sparse matrix or array
-            One text, or the features of one point.
-        label : int or str
-            Id or name of the label.
-
-        Returns
-        -------
-        Explanation
-
-        Raises
-        ------
-        ParameterError
-            If the model cannot explain its scores, or does not know the label.
-        """
-        self.check_fitted()
-        self.check_parameters()
-        number = self.label_id(label)
-        X = self._check_X(one_point(point, self.input_kind), fitted=True)
-        return self._explain(X, self._with_points(number))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model to a directory; `longtail.load_model` reads it back.
@@ -350,18 +336,17 @@ class Estimator(Answers, Parameterised):
         """
         return empty_rows(X) if self.input_kind == "features" else None
 
-    def _explain(self, X: Any, label: int) -> Explanation:
-        """Return the explanation of a label for the one point in X; both are checked, and the label has points."""
-        raise ParameterError(
-            f"{type(self).__name__} cannot explain its scores; linear models, label trees, wrappers of them and text "
-            "networks can"
-        )
+    def _probabilities(self, found: Predictions) -> NDArray[np.float32]:
+        """Return the probabilities of predicted labels, by the calibration or by the scores themselves."""
+        return own_probabilities(self, found) if self.probabilities_ is None else self.probabilities_(self, found)
 
-    def _with_points(self, label: int) -> int:
-        """Return the label, or raise ParameterError if it has no training points, so that no model scores it."""
-        if self.label_counts_[label] == 0:
-            raise ParameterError(f"label {label} has no training points, so it has no score to explain")
-        return label
+    def _scores_to_calibrate(self, found: Predictions) -> NDArray[np.float32]:
+        """Return the scores that probabilities follow from; those of a re-ranker must not depend on its exponent."""
+        return found.scores
+
+    def _held_out_rows(self, n_points: int) -> NDArray[np.intp] | None:
+        """Return the training points that training did not learn from, if there are any."""
+        return None
 
     @abstractmethod
     def _get_state(self) -> State:

@@ -54,6 +54,40 @@ def labels_and_names(
     return matrix, check_label_names(names, len(names))
 
 
+def labels_as_known(Y: Any, known: list[str] | None, n_known: int, *, n_points: int) -> sparse.csr_matrix:
+    """Return labels as a matrix whose first columns are the labels that a model knows, in its order.
+
+    Parameters
+    ----------
+    Y : sparse matrix, array, DataFrame, or list of lists
+        Observed labels; names are matched with `known`.
+    known : list of str or None
+        Names of the labels that the model knows.
+    n_known : int
+        Their number.
+    n_points : int
+        Number of points that Y must have.
+
+    Returns
+    -------
+    csr_matrix of shape (n_points, at least n_known)
+        Labels that the model does not know have further columns.
+    """
+    observed, names = labels_and_names(Y, n_points=n_points)
+    if names is not None and known is not None:
+        numbers = {name: i for i, name in enumerate(known)}
+        columns = np.array([numbers.get(name, len(known) + i) for i, name in enumerate(names)], dtype=np.int32)
+        observed = sparse.csr_matrix(
+            (observed.data, columns[observed.indices], observed.indptr),
+            shape=(n_points, len(known) + len(names)),
+        )
+        observed.sort_indices()
+        return observed
+    return sparse.csr_matrix(
+        (observed.data, observed.indices, observed.indptr), shape=(n_points, max(observed.shape[1], n_known))
+    )
+
+
 def share_of_hits(best: NDArray[np.int32], Y: Any, label_names: list[str] | None) -> float:
     """Return the share of points whose best label is observed, P@1.
 

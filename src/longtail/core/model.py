@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from longtail.core import codec, store
+from longtail.core.calibrated import ModelCalibration
 from longtail.core.estimator import Estimator
 from longtail.core.inputs import check_label_names
 from longtail.core.state import State
@@ -113,6 +114,8 @@ def full_state(model: Estimator) -> State:
     if model.input_kind == "features":
         state.values["n_features"] = model.n_features_in_
     state.nest("learned", model._get_state())
+    if model.probabilities_ is not None:
+        state.nest("probabilities", model.probabilities_.to_state())
     return state
 
 
@@ -133,6 +136,8 @@ def restore(model: Estimator, state: State, *, label_names: list[str] | None = N
     model._set_state(state.part("learned"))
     if model.input_kind == "features" and "n_features" not in state.values:
         raise ModelError("n_features is missing")
+    if "probabilities" in state.values:
+        model.probabilities_ = ModelCalibration.from_state(state.part("probabilities"), model)
     model._unchecked = ""
 
 

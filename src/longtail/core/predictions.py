@@ -26,7 +26,8 @@ class Predictions:
         Label ids as int32, best first, ties by the lower id. A row with fewer than k labels ends in -1, and a label
         with score -inf becomes -1.
     scores : ndarray of shape (n, k)
-        Scores as float32, non-increasing along a row; -inf where the label is -1.
+        Scores as float32, non-increasing along a row; -inf where the label is -1. Probabilities (`calibrated=True`)
+        may rise along a row: the order is that of the model.
     n_labels : int, optional
         Number of labels of the model.
     label_names : list of str, optional
@@ -94,7 +95,11 @@ class Predictions:
         if isinstance(threshold, bool) or not isinstance(threshold, (int, float, np.number)) or np.isnan(threshold):
             raise ParameterError(f"threshold is {threshold!r}, but must be a number")
         low = self.scores < threshold
-        return replace(self, labels=np.where(low, PAD_LABEL, self.labels), scores=np.where(low, PAD_SCORE, self.scores))
+        labels, scores = np.where(low, PAD_LABEL, self.labels), np.where(low, PAD_SCORE, self.scores)
+        if (low[:, :-1] & ~low[:, 1:]).any():  # probabilities need not fall along a row; padding comes last
+            order = np.argsort(low, axis=1, kind="stable")
+            labels, scores = np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1)
+        return replace(self, labels=labels, scores=scores)
 
     @property
     def empty(self) -> NDArray[np.bool_]:

@@ -72,6 +72,24 @@ class Pipeline(Wrapper):
         """The `score_scale` of the model."""
         return None if not hasattr(self, "parts_") else self.model_.score_scale
 
+    def has_probabilities(self) -> bool:
+        """Return whether this model was calibrated, or the model inside has probabilities."""
+        return super().has_probabilities() or (hasattr(self, "parts_") and self.model_.has_probabilities())
+
+    def _probabilities(self, found: Predictions) -> NDArray[np.float32]:
+        probabilities: NDArray[np.float32] = (
+            self.model_._probabilities(found) if self.probabilities_ is None else super()._probabilities(found)
+        )
+        return probabilities
+
+    def _scores_to_calibrate(self, found: Predictions) -> NDArray[np.float32]:
+        scores: NDArray[np.float32] = self.model_._scores_to_calibrate(found)
+        return scores
+
+    def _held_out_rows(self, n_points: int) -> NDArray[np.intp] | None:
+        rows: NDArray[np.intp] | None = self.model_._held_out_rows(n_points)
+        return rows
+
     @abstractmethod
     def _features(self, X: Any) -> Iterable[sparse.csr_matrix]:
         """Return the features of X for prediction, in blocks of rows."""

@@ -8,6 +8,7 @@
     by_band(matches, 5, training_counts)                               # head, torso, tail
 """
 
+from longtail.metrics.calibration import Reliability, calibration_error, reliability
 from longtail.metrics.intervals import Interval, bootstrap, hoeffding, paired_bootstrap
 from longtail.metrics.labelwise import (
     BAND_NAMES,
@@ -43,11 +44,13 @@ __all__ = [
     "KnownRetention",
     "Matches",
     "RelativeChange",
+    "Reliability",
     "Scorer",
     "Terms",
     "abandonment",
     "bootstrap",
     "by_band",
+    "calibration_error",
     "coverage",
     "cross_val_score",
     "evaluate",
@@ -65,6 +68,7 @@ __all__ = [
     "ps_recall",
     "recall",
     "relative_change",
+    "reliability",
     "score",
     "scorer",
     "terms",

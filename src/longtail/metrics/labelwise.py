@@ -214,7 +214,7 @@ def by_band(
         `recall` (hits over true occurrences in the band), `precision` (hits over predictions of labels in the band)
         and `coverage` (distinct labels hit over distinct labels in the test set).
     """
-    training = _padded(training_counts, matches.n_labels)
+    training = padded_counts(training_counts, matches.n_labels)
     bands = frequency_bands(training, head=head, torso=torso)
     counts = LabelCounts.of(matches, k, n_labels=training.size)
     report = {}
@@ -250,7 +250,7 @@ def label_table(matches: Matches, k: int, training_counts: ArrayLike) -> NDArray
     structured array of dtype LABEL_TABLE
         Per label its counts in training, test and the top k, its hits, and precision, recall and F1 as fractions.
     """
-    training = _padded(training_counts, matches.n_labels)
+    training = padded_counts(training_counts, matches.n_labels)
     counts = LabelCounts.of(matches, k, n_labels=training.size)
     table = np.zeros(training.size, dtype=LABEL_TABLE)
     columns = (
@@ -273,7 +273,8 @@ def _check_counts(training_counts: ArrayLike) -> Ints:
     return counts.astype(np.int64)
 
 
-def _padded(training_counts: ArrayLike, n_labels: int) -> Ints:
+def padded_counts(training_counts: ArrayLike, n_labels: int) -> Ints:
+    """Return the counts of at least `n_labels` labels; those beyond the given ones have no training points."""
     counts = _check_counts(training_counts)
     return np.concatenate([counts, np.zeros(max(0, n_labels - counts.size), dtype=np.int64)])
 

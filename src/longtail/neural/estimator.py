@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from longtail.core.estimator import Estimator
 from longtail.core.parameters import check_share
 from longtail.neural import held_out
@@ -73,6 +76,9 @@ class NetworkEstimator(TrainingPlan, Estimator):
         plan = TrainingPlan(**{field.name: getattr(self, field.name) for field in fields(TrainingPlan)})
         plan.metric = self.metric if self.held_out else None
         return plan
+
+    def _held_out_rows(self, n_points: int) -> NDArray[np.intp] | None:
+        return held_out.split(n_points, self.held_out, self.random_state)[1] if self.held_out else None
 
     def _metric_scorer(self) -> Any:
         return held_out.metric_scorer(str(self.metric))

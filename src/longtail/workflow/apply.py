@@ -55,7 +55,9 @@ def conform(data: Dataset, model: Estimator) -> Any:
     return kept
 
 
-def predict_in_chunks(model: Estimator, inputs: Any, k: int, progress: Progress | None = None) -> Predictions:
+def predict_in_chunks(
+    model: Estimator, inputs: Any, k: int, progress: Progress | None = None, *, calibrated: bool = False
+) -> Predictions:
     """Predict in chunks, so that no intermediate result grows with the number of points.
 
     Parameters
@@ -68,6 +70,8 @@ def predict_in_chunks(model: Estimator, inputs: Any, k: int, progress: Progress 
         Labels per point.
     progress : Progress, optional
         Where to show progress.
+    calibrated : bool, default False
+        Probabilities as scores.
 
     Returns
     -------
@@ -77,6 +81,6 @@ def predict_in_chunks(model: Estimator, inputs: Any, k: int, progress: Progress 
     parts = []
     with reported(progress or Silent(), "predict", n_points) as advance:
         for start in range(0, max(n_points, 1), _CHUNK):
-            parts.append(model.predict(inputs[start : start + _CHUNK], k=k))
+            parts.append(model.predict(inputs[start : start + _CHUNK], k=k, calibrated=calibrated))
             advance(len(parts[-1]))
     return Predictions.concatenate(parts)

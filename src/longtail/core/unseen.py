@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core.estimator import Estimator
 from longtail.core.inputs import n_rows
 from longtail.core.parameters import check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from longtail.core.estimator import Estimator
 
 _CHUNK = 4096  # points; bounds the memory of a prediction
 

@@ -7,9 +7,9 @@ import pytest
 from scipy import sparse
 
 from compose.bases import Witness
-from longtail.compose.unseen import Splits, predict_unseen, rows_of
 from longtail.core.checkpoint import Checkpoint
 from longtail.core.run import Run
+from longtail.core.unseen import Splits, predict_unseen, rows_of
 from longtail.data.texts import Texts
 from longtail.errors import DataError, ParameterError
 

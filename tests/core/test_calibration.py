@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from longtail.compose.calibration import Calibration, CalibrationOfGroups, log_probability
+from longtail.core.calibration import Calibration, CalibrationOfGroups, log_probability
 from longtail.core.predictions import Predictions
 from longtail.errors import DataError
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
-from scipy.special import expit
 
 from longtail.core.check_arrays import check_finite
 from longtail.core.predictions import Predictions
@@ -167,6 +165,9 @@ def _grouped(scores: Floats, hits: NDArray[np.bool_]) -> tuple[Floats, Floats, F
 
 def _solve(knots: Floats, mean: Floats, number: Floats, right: Floats) -> Floats:
     """Return the log-odds at the first knot and the steps to the next ones: penalised maximum likelihood."""
+    from scipy import optimize  # here: a model that predicts need not load it
+    from scipy.special import expit
+
     width = np.diff(knots)
     basis = np.clip((mean[:, None] - knots[:-1]) / width, 0, 1)  # how much of each segment lies below a score
 

@@ -1,0 +1,263 @@
+"""Probabilities for every model: its scores, calibrated on points that it was not trained on, kept with the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longtail.core.base import clone
+from longtail.core.calibration import CalibrationOfGroups
+from longtail.core.fingerprint import data_fingerprint
+from longtail.core.inputs import n_rows
+from longtail.core.label_lists import labels_as_known
+from longtail.core.parameters import check_whole
+from longtail.core.predictions import PAD_SCORE, Predictions
+from longtail.core.run import Run
+from longtail.core.state import State
+from longtail.core.unseen import Splits, n_score_groups, predict_rows, rows_of, score_groups
+from longtail.errors import DataError, ModelError
+
+CANDIDATES = 50  # labels per point that a calibration looks at
+_LEAST_PROBABILITY = 1e-30  # probabilities are above 0 even where float32 would round them
+_SHARES = (0.1, 0.4, 0.7)  # of predicted labels: where groups of label frequency begin
+_TOP = 5  # the labels that these shares are about
+_SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class ModelCalibration:
+    """How the scores of one model become probabilities: one function, or one per group of label frequency.
+
+    Parameters
+    ----------
+    functions : CalibrationOfGroups
+        One per group; groups of label frequency inside groups of scores (`Estimator.score_groups_`).
+    edges : ndarray of int64
+        Training points per label at which the second and further groups of label frequency begin; increasing.
+    candidates : int
+        Labels per point that the functions were fitted to.
+    n_points : int
+        Number of unseen points.
+    """
+
+    functions: CalibrationOfGroups
+    edges: NDArray[np.int64]
+    candidates: int
+    n_points: int
+
+    def __call__(self, model: Any, found: Predictions) -> NDArray[np.float32]:
+        """Return the probabilities of predicted labels; padding stays padding."""
+        scores = model._scores_to_calibrate(found)
+        log_odds = self.functions(scores, _groups(model, found.labels, self.edges))
+        return as_probabilities(found, -np.logaddexp(0, -log_odds))
+
+    def to_state(self) -> State:
+        state = State({"candidates": self.candidates, "n_points": self.n_points}, {"edges": self.edges})
+        state.nest("functions", self.functions.to_state())
+        return state
+
+    @classmethod
+    def from_state(cls, state: State, model: Any) -> ModelCalibration:
+        """Undo `to_state`, or raise ModelError if this does not fit the model."""
+        functions = CalibrationOfGroups.from_state(state.part("functions"))
+        edges = state.array("edges", np.int64, (None,))
+        if (np.diff(edges) <= 0).any():
+            raise ModelError("the edges of a calibration must increase")
+        wanted = n_score_groups(model) * (edges.size + 1)
+        if len(functions.parts) != wanted:
+            raise ModelError(f"there are {len(functions.parts)} calibrations for {wanted} groups of labels")
+        return cls(functions, edges, state.whole("candidates", 1), state.whole("n_points", 1))
+
+
+def as_probabilities(found: Predictions, log_probabilities: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the probabilities of predicted labels, above 0 and at most 1; padding stays padding."""
+    likely = np.clip(np.exp(np.minimum(log_probabilities, 0)), _LEAST_PROBABILITY, 1)
+    return np.where(found.labels >= 0, likely, PAD_SCORE).astype(np.float32)
+
+
+def own_probabilities(model: Any, found: Predictions) -> NDArray[np.float32]:
+    """Return the probabilities that the scores of a model already are, or are the logarithms of."""
+    scores = model._scores_to_calibrate(found)
+    if model.score_scale == "probability":
+        return np.where(found.labels >= 0, np.clip(scores, _LEAST_PROBABILITY, 1), PAD_SCORE).astype(np.float32)
+    return as_probabilities(found, scores)
+
+
+def with_probabilities(model: Any, found: Predictions) -> Predictions:
+    """Return predictions of a model with probabilities as scores, the labels in the same order."""
+    return replace(found, scores=model._probabilities(found))
+
+
+@dataclass(frozen=True, eq=False)
+class UnseenAnswers:
+    """Predictions of a model for points that it was not trained on, and which of them are correct.
+
+    Parameters
+    ----------
+    found : Predictions
+        Predictions, with the scores of the model.
+    hits : ndarray of shape (n, k)
+        Which predicted labels are observed.
+    observed : csr_matrix
+        All observed labels; columns beyond those of the model are labels that it does not know.
+    """
+
+    found: Predictions
+    hits: NDArray[np.bool_]
+    observed: sparse.csr_matrix
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> UnseenAnswers:
+        return UnseenAnswers(self.found[rows], self.hits[rows], self.observed[rows])
+
+    def halves(self) -> tuple[UnseenAnswers, UnseenAnswers]:
+        """Return the points in two random halves: one to learn from, one to judge by."""
+        order = np.random.default_rng(_SEED).permutation(len(self))
+        return self[np.sort(order[::2])], self[np.sort(order[1::2])]
+
+
+def unseen_answers(model: Any, X: Any, Y: Any, *, candidates: int = CANDIDATES) -> UnseenAnswers:
+    """Predict points that a model was not trained on, and compare with their observed labels.
+
+    Parameters
+    ----------
+    model : Estimator
+        Fitted model.
+    X : sparse matrix, array or sequence of str
+        Points that it was not trained on.
+    Y : sparse matrix, array, DataFrame, or list of lists
+        Their observed labels; names are matched with those of the model, which need not know all.
+    candidates : int, default 50
+        Labels per point.
+
+    Returns
+    -------
+    UnseenAnswers
+
+    Raises
+    ------
+    DataError
+        If these are the training data, there are fewer than 2 points, or no point has a label.
+    """
+    check_whole("candidates", candidates, 1)
+    model.check_fitted()
+    X = model._check_X(X, fitted=True)
+    observed = labels_as_known(Y, model.label_names_, model.n_labels_, n_points=n_rows(X))
+    if n_rows(X) < 2:
+        raise DataError(f"calibration needs at least 2 points, better 1,000; there are {n_rows(X)}")
+    if observed.nnz == 0:
+        raise DataError("no point has a label, so there is nothing to calibrate by")
+    if data_fingerprint(X, observed) == model.fingerprint_:
+        raise DataError("these are the points that the model was trained on; calibrate it on others")
+    return answers_of(model, X, observed, candidates)
+
+
+def answers_of(model: Any, X: Any, observed: sparse.csr_matrix, candidates: int = CANDIDATES) -> UnseenAnswers:
+    """Return what `unseen_answers` does, of inputs that are checked."""
+    found = predict_rows(model, X, np.arange(n_rows(X)), min(candidates, model.n_labels_))
+    rows, places = np.nonzero(found.labels >= 0)
+    hits = np.zeros(found.labels.shape, dtype=np.bool_)
+    hits[rows, places] = np.asarray(observed[rows, found.labels[rows, places]]).ravel() > 0
+    return UnseenAnswers(found, hits, observed)
+
+
+def fit_calibration(model: Any, unseen: UnseenAnswers) -> ModelCalibration:
+    """Return the calibration of a model, learned from one half of unseen points.
+
+    There is one function per group of label frequency where that makes the other half likelier, else one for all.
+
+    Parameters
+    ----------
+    model : Estimator
+        Fitted model.
+    unseen : UnseenAnswers
+        What `unseen_answers` returned.
+
+    Returns
+    -------
+    ModelCalibration
+    """
+    learning, judging = unseen.halves()
+    found = [
+        ModelCalibration(_functions(model, learning, edges), edges, unseen.found.k, len(unseen))
+        for edges in (np.zeros(0, np.int64), _edges(model, learning.found))
+    ]
+    together, by_frequency = found
+    if by_frequency.edges.size and _surprise(by_frequency, model, judging) < _surprise(together, model, judging):
+        return by_frequency
+    return together
+
+
+def calibration_of_copy(
+    model: Any, X: Any, Y: Any, *, held_out: float, run: Run | None = None, **more: Any
+) -> ModelCalibration:
+    """Train a copy of a model without a share of its training points, and return the calibration on that share.
+
+    Parameters
+    ----------
+    model : Estimator
+        Fitted model.
+    X : sparse matrix, array, DataFrame, or sequence of str
+        The points that it was trained on.
+    Y : sparse matrix, array, DataFrame, or list of lists
+        Their observed labels.
+    held_out : float
+        Share of the points to hold out.
+    run : Run, optional
+        Where to show progress and keep finished parts.
+    **more
+        Arguments of `fit` with one value per point; None is passed over.
+
+    Returns
+    -------
+    ModelCalibration
+    """
+    splits = Splits(held_out=held_out)
+    splits.check_splits()
+    model.check_fitted()
+    X = model._check_X(X, fitted=True)
+    observed = labels_as_known(Y, model.label_names_, model.n_labels_, n_points=n_rows(X))
+    learning, judging = next(splits.split(n_rows(X)))
+    weights = {name: np.asarray(values)[learning] for name, values in more.items() if values is not None}
+    copy = clone(model).fit(
+        rows_of(X, learning), observed[learning], label_names=model.label_names_,
+        run=(run or Run()).part("calibration"), **weights,
+    )  # fmt: skip
+    found = fit_calibration(copy, unseen_answers(copy, rows_of(X, judging), observed[judging]))
+    # A label has more points in the training data of the model than in that of its copy.
+    return replace(found, edges=np.unique(np.rint(found.edges * (model.n_points_ / copy.n_points_)).astype(np.int64)))
+
+
+def _functions(model: Any, learning: UnseenAnswers, edges: NDArray[np.int64]) -> CalibrationOfGroups:
+    found = replace(learning.found, scores=model._scores_to_calibrate(learning.found))
+    groups = _groups(model, found.labels, edges)
+    return CalibrationOfGroups.fit(found, learning.hits, groups, n_score_groups(model) * (edges.size + 1))
+
+
+def _edges(model: Any, found: Predictions) -> NDArray[np.int64]:
+    """Return the label frequencies that split the best predictions of a model into groups of about the same size."""
+    best = found.labels[:, :_TOP]
+    counts = model.label_counts_[best[best >= 0]]
+    if not counts.size:
+        return np.zeros(0, np.int64)
+    edges = np.unique(np.quantile(counts, _SHARES, method="nearest").astype(np.int64))
+    return edges[edges > counts.min()]
+
+
+def _groups(model: Any, labels: NDArray[np.int32], edges: NDArray[np.int64]) -> NDArray[np.int8]:
+    bands = np.searchsorted(edges, model.label_counts_, side="right")[labels]
+    return (score_groups(model, labels) * np.int8(edges.size + 1) + bands).astype(np.int8)
+
+
+def _surprise(calibration: ModelCalibration, model: Any, judging: UnseenAnswers) -> float:
+    """Return the mean negative log-likelihood of hits and misses."""
+    kept = judging.found.labels >= 0
+    likely = calibration(model, judging.found)[kept].astype(np.float64)
+    hits = judging.hits[kept]
+    return float(-np.log(np.where(hits, likely, np.maximum(1 - likely, _LEAST_PROBABILITY))).mean())

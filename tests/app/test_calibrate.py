@@ -1,0 +1,81 @@
+"""Probabilities at the command line: who has them, how a model gets them, what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import longtail
+from contract.planted import planted
+from longtail.app.cli import app
+from longtail.errors import DataError, ParameterError
+
+
+def call(*arguments):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def write(folder, name, data):
+    lines = [
+        json.dumps({"text": text, "labels": [f"name {i}" for i in labels]})
+        for text, labels in zip(data.texts, data.lists, strict=True)
+    ]
+    (folder / name).write_text("\n".join(lines) + "\n")
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("calibrate")
+    write(folder, "train.jsonl", planted(60))
+    write(folder, "unseen.jsonl", planted(40, seed=5))
+    (folder / "bare.jsonl").write_text('{"text": "w00 w01", "labels": []}\n' * 3)
+    call("train", folder / "train.jsonl", "--model", "dismec", "--set", "features.min_df=1", "--out", folder / "m")
+    return folder
+
+
+def test_a_saved_model_gets_probabilities_and_keeps_them(place):
+    out = place / "calibrated"
+    said = call("calibrate", place / "m", place / "unseen.jsonl", "--out", out).stderr
+    assert "calibrated on 40 points; ECE@5 is" in said
+    text = planted(1, seed=9).texts[0]
+    found = json.loads(call("predict", out, "--text", text, "--probabilities", "--json").stdout)
+    assert all(0 < score <= 1 for score in found["scores"])
+    plain = json.loads(call("predict", out, "--text", text, "--json").stdout)
+    assert plain["labels"] == found["labels"]
+    assert plain["scores"] != found["scores"]
+    file = place / "p.jsonl"
+    call("predict", out, place / "unseen.jsonl", "--out", file, "--probabilities", "-k", 2)
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert all(0 < score <= 1 for row in rows for score in row["scores"])
+
+
+def test_a_model_without_probabilities_names_the_command_that_gives_them(place):
+    with pytest.raises(ParameterError, match=r"m has no probabilities; .*longtail calibrate .*m DATA$"):
+        call("predict", place / "m", "--text", "w00", "--probabilities")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"), [("train.jsonl", "the points that the model was trained on"), ("bare.jsonl", "no point has")]
+)
+def test_points_that_teach_nothing_leave_the_model_as_it_is(place, data, message):
+    with pytest.raises(DataError, match=message):
+        call("calibrate", place / "m", place / data)
+    assert not longtail.load_model(place / "m").has_probabilities()
+
+
+def test_training_calibrates_if_asked_to(place):
+    out = place / "both"
+    more = ("--set", "features.min_df=1", "--calibrate", "yes", "--out", out)
+    said = call("train", place / "train.jsonl", "--model", "dismec", *more).stderr
+    assert "probabilities: calibrated on 6 points that a second training left out" in said
+    assert longtail.load_model(out).has_probabilities()
+    with pytest.raises(ParameterError, match="--calibrate is 'maybe'"):
+        call("train", place / "train.jsonl", "--model", "dismec", "--calibrate", "maybe", "--out", place / "x")
+    assert not (place / "x").exists()
