@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "bench": {"workflow", "core", "data", "features", "objectives"},
     # what a fit reaches is swept by the calibration of compose; splits and recipes are those of bench
     "tune": FOUNDATION | {"workflow", "bench", "compose"},
-    # compose: scores as probabilities
+    # compose: rankings by an exponent
     "report": FOUNDATION | {"workflow", "compose"},
     # compose: calibrations and the formula of the dial from head to tail
     "serve": FOUNDATION | {"compose", "workflow"},

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -16,7 +19,7 @@ from longtail.core.predictions import Predictions
 from longtail.report.case import Case
 from longtail.report.label_findings import confusions, never, too_often
 from longtail.report.point_findings import highlighted
-from longtail.report.probabilities import log_odds, thresholds
+from longtail.report.probabilities import thresholds
 
 EVIL = [
     "</script><script>window.stolen=1</script>",
@@ -41,18 +44,26 @@ def files(tmp_path_factory):
     return at
 
 
-def test_a_report_says_what_evaluate_says_and_runs_no_foreign_text(cli, files, tmp_path):
-    out = tmp_path / "report.html"
-    arguments = ("--train", files / "train.jsonl", "--against", files / "poor", "--out", out)
-    code, _, err = cli("report", files / "model", files / "test.jsonl", *arguments)
-    assert (code, "wrote" in err) == (0, True)
-    numbers, page = json.loads((tmp_path / "report.json").read_text()), out.read_text()
+@pytest.fixture(scope="module")
+def written(files):
+    """A report with everything, made once: the folder of its three files."""
+    folder = files / "out"
+    folder.mkdir()
+    program = [sys.executable, "-m", "longtail.app.cli", "report", files / "model", files / "test.jsonl"]
+    more = ["--train", files / "train.jsonl", "--against", files / "poor", "--out", folder / "report.html"]
+    done = subprocess.run([*map(str, program + more)], capture_output=True, text=True, check=True)
+    assert "wrote" in done.stderr
+    return folder
+
+
+def test_a_report_says_what_evaluate_says_and_runs_no_foreign_text(cli, files, written):
+    numbers, page = json.loads((written / "report.json").read_text()), (written / "report.html").read_text()
     _, shown, _ = cli("evaluate", files / "model", files / "test.jsonl", "--train", files / "train.jsonl", "--json")
     for row in numbers["metrics"]["rows"]:
         assert row["value"] == pytest.approx(json.loads(shown)[row["name"]], abs=0.005)
     assert numbers["metrics"]["others"] == ["poor"]
     assert numbers["metrics"]["rows"][0]["others"][0]["beyond"]
-    with open(tmp_path / "labels.csv", newline="") as file:
+    with open(written / "labels.csv", newline="") as file:
         assert [row["label"] for row in csv.DictReader(file)] == NAMES
     assert "<img src=x" not in page
     assert page.count("</script>") == 2  # the data of the table, and its script
@@ -62,13 +73,17 @@ def test_a_report_says_what_evaluate_says_and_runs_no_foreign_text(cli, files, t
     assert len(page) < 2_000_000
 
 
-def test_a_report_is_never_written_over_another_file(cli, files, tmp_path):
+def test_predictions_without_a_model_are_reported_and_never_over_another_file(cli, files, tmp_path):
+    assert cli("predict", files / "model", files / "test.jsonl", "--out", files / "p.jsonl")[0] == 0
     (tmp_path / "labels.csv").write_text("precious")
-    code, _, err = cli("report", files / "model", files / "test.jsonl", "--out", tmp_path / "r.html")
+    code, _, err = cli("report", files / "p.jsonl", files / "test.jsonl", "--out", tmp_path / "r.html")
     assert (code, "labels.csv exists" in err) == (2, True)
     assert [file.name for file in tmp_path.iterdir()] == ["labels.csv"]
-    assert cli("report", files / "model", files / "test.jsonl", "--out", tmp_path / "r.html", "--overwrite")[0] == 0
+    code, _, err = cli("report", files / "p.jsonl", files / "test.jsonl", "--out", tmp_path / "r.html", "--overwrite")
+    assert (code, "give --train" in err) == (0, True)
     assert (tmp_path / "labels.csv").read_text() != "precious"
+    numbers = json.loads((tmp_path / "r.json").read_text())
+    assert (numbers["bands"], numbers["propensity"], numbers["metrics"]["others"]) == ([], None, [])
 
 
 def test_what_cannot_be_reported_is_said_and_nothing_is_written(cli, files, tmp_path):
@@ -91,14 +106,6 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(cli, files, tmp_
     assert list(out.iterdir()) == []
 
 
-def test_predictions_without_a_model_are_reported_with_what_is_known(cli, files, tmp_path):
-    assert cli("predict", files / "model", files / "test.jsonl", "--out", tmp_path / "p.jsonl")[0] == 0
-    code, _, err = cli("report", tmp_path / "p.jsonl", files / "test.jsonl", "--out", tmp_path / "r.html")
-    assert (code, "give --train" in err) == (0, True)
-    numbers = json.loads((tmp_path / "r.json").read_text())
-    assert (numbers["bands"], numbers["propensity"], numbers["metrics"]["others"]) == ([], None, [])
-
-
 def case(labels, Y, names=("a", "b", "c", "d")):
     labels = np.asarray(labels, np.int32)
     scores = np.tile(np.linspace(1, 0.1, labels.shape[1], dtype=np.float32), (len(labels), 1))
@@ -119,10 +126,7 @@ def test_thresholds_agree_with_counting_one_by_one():
     rng = np.random.default_rng(0)
     labels = np.stack([rng.permutation(4)[:3] for _ in range(200)])
     Y = rng.random((200, 4)) < 0.4
-    found = case(labels, Y.astype(int))
-    scores = np.sort(rng.normal(size=(200, 3)), axis=1)[:, ::-1]
-    found = Case("t", Predictions(labels, scores), found.data, found.names, counts=found.counts, n_points=40)
-    odds = log_odds(found)
+    found, odds = case(labels, Y.astype(int)), rng.normal(size=(200, 3))
     for row in thresholds(found, odds)["curve"][::12]:
         chosen = [(i, j) for i in range(200) for j in range(3) if 1 / (1 + np.exp(-odds[i, j])) >= row["threshold"]]
         right = sum(Y[i, labels[i, j]] for i, j in chosen)
@@ -134,3 +138,51 @@ def test_words_are_highlighted_by_their_weight():
     tokens = [TokenWeight("big", 0, 3, 0.6), TokenWeight("bad", 8, 11, -0.4)]
     runs = highlighted("big and bad", Explanation(0, 1.0, tokens))
     assert [(run["text"], run["step"]) for run in runs] == [("big", 4), (" and ", 0), ("bad", -3)]
+
+
+# --- in a real browser: no error, nothing fetched, a table that searches and sorts, no accessibility fault ------------
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("no browser: install Chromium (Debian: apt install chromium) to test the page of longtail report")
+    playwright = pytest.importorskip("playwright.sync_api", reason="install playwright (longtail[dev])")
+    with playwright.sync_playwright() as engine:
+        opened = engine.chromium.launch(executable_path=CHROMIUM)
+        yield opened
+        opened.close()
+
+
+def test_the_page_works_offline(written, browser):
+    faults, fetched = [], []
+    for scheme, width in (("light", 1200), ("dark", 390)):
+        page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 800})
+        page.on("console", lambda message: faults.append(message.text))
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("request", lambda request: fetched.append(request.url))
+        page.goto((written / "report.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")  # a page never scrolls sideways
+        assert page.evaluate("window.stolen") is None
+        first = page.locator("#label-table tbody th").all_inner_texts()
+        assert len(first) == len(NAMES)
+        page.get_by_label("Search labels").fill("PLÁIN")
+        assert page.locator("#label-table tbody th").all_inner_texts() == ["plain"]
+        assert page.locator("#label-count").inner_text() == f"1 of {len(NAMES)} labels"
+        page.get_by_label("Search labels").fill("")
+        observed = page.get_by_role("button", name="observed")
+        observed.click()
+        column = "#label-table tbody tr td:nth-child(4)"
+        falling = [int(value) for value in page.locator(column).all_inner_texts()]
+        assert falling == sorted(falling, reverse=True)
+        observed.click()
+        assert [int(value) for value in page.locator(column).all_inner_texts()] == falling[::-1]
+        assert page.locator("th[aria-sort=ascending]").inner_text() == "observed"
+        axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="install longtail[dev]").Axe()
+        found = axe.run(page).response["violations"]
+        assert [(fault["id"], fault["nodes"][0]["html"][:200]) for fault in found] == []
+        page.close()
+    assert faults == []
+    assert {url.partition(":")[0] for url in fetched} <= {"file", "data"}

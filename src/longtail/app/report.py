@@ -78,7 +78,7 @@ def report(
         versions = store.read_manifest(subject, KIND)["versions"]
         about["trained with"] = ", ".join(f"{name} {version}" for name, version in versions.items())
     with status("writing the report"):
-        write_report(case, places, about=about | _machine(), began=began, overwrite=overwrite)
+        write_report(case, places, about=lambda: about | _spent(began), overwrite=overwrite)
     say(f"wrote {places.page} ({places.page.stat().st_size / 1e6:.1f} MB), {places.numbers} and {places.labels}")
 
 
@@ -87,10 +87,12 @@ def _short(path: Path, paths: list[Path]) -> str:
     return path.name if [other.name for other in paths].count(path.name) == 1 else str(path)
 
 
-def _machine() -> dict[str, str]:
+def _spent(began: float) -> dict[str, str]:
+    """Return the date, and what the report took until now."""
     import datetime
+    import time
 
     from longtail.bench.memory import peak
 
-    now = datetime.datetime.now(datetime.UTC)
-    return {"date": f"{now:%Y-%m-%d}", "peak memory": f"{peak() / 1e6:,.0f} MB"}
+    now, seconds = datetime.datetime.now(datetime.UTC), time.perf_counter() - began
+    return {"date": f"{now:%Y-%m-%d}", "seconds": f"{seconds:.1f}", "peak memory": f"{peak() / 1e6:,.0f} MB"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
+from longtail.core.explanation import Explanation
+from longtail.core.inputs import one_point
 from longtail.core.label_lists import share_of_hits
 from longtail.core.parameters import check_whole
 from longtail.core.predictions import Predictions
@@ -234,6 +236,41 @@ class Answers(ABC):
             )
         curve = self.probabilities_.curve
         return curve.for_budget(budget) if budget is not None else curve.for_recall(recall_at_least or 0.0, confidence)
+
+    def explain(self, point: Any, label: int | str) -> Explanation:
+        """Return how much each token or feature of one point contributed to the score of a label.
+
+        Parameters
+        ----------
+        point : str, sparse matrix or array
+            One text, or the features of one point.
+        label : int or str
+            Id or name of the label.
+
+        Returns
+        -------
+        Explanation
+
+        Raises
+        ------
+        ParameterError
+            If the model cannot explain its scores, or does not know the label.
+        """
+        model: Any = self
+        model.check_fitted()
+        model.check_parameters()
+        number = self.label_id(label)
+        X = model._check_X(one_point(point, model.input_kind), fitted=True)
+        if model.label_counts_[number] == 0:  # no model scores it
+            raise ParameterError(f"label {number} has no training points, so it has no score to explain")
+        return self._explain(X, number)
+
+    def _explain(self, X: Any, label: int) -> Explanation:
+        """Return the explanation of a label for the one point in X; both are checked, and the label has points."""
+        raise ParameterError(
+            f"{type(self).__name__} cannot explain its scores; linear models, label trees, wrappers of them and text "
+            "networks can"
+        )
 
     def shown_name(self, label: int) -> str:
         """Return what people are shown for a label id: its name in the vocabulary or in the data, or the id."""

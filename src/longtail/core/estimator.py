@@ -19,7 +19,6 @@ from longtail.core.answers import Answers
 from longtail.core.base import Parameterised
 from longtail.core.calibrated import ModelCalibration, own_probabilities, with_probabilities
 from longtail.core.dates import now
-from longtail.core.explanation import Explanation
 from longtail.core.fallback import FALLBACKS, with_popular
 from longtail.core.fingerprint import data_fingerprint
 from longtail.core.inputs import (
@@ -29,7 +28,6 @@ from longtail.core.inputs import (
     check_texts,
     empty_rows,
     n_rows,
-    one_point,
 )
 from longtail.core.interrupts import plain_interrupts
 from longtail.core.job import job_of
@@ -270,32 +268,6 @@ class Estimator(Answers, Parameterised):
         """Return the parameters that `predict` takes for one call."""
         return set(self.adjustable)
 
-    def explain(self, point: Any, label: int | str) -> Explanation:
-        """Return how much each token or feature of one point contributed to the score of a label.
-
-        Parameters
-        ----------
-        point : str, sparse matrix or array
-            One text, or the features of one point.
-        label : int or str
-            Id or name of the label.
-
-        Returns
-        -------
-        Explanation
-
-        Raises
-        ------
-        ParameterError
-            If the model cannot explain its scores, or does not know the label.
-        """
-        self.check_fitted()
-        self.check_parameters()
-        number = self.label_id(label)
-        if self.label_counts_[number] == 0:
-            raise ParameterError(f"label {label} has no training points, so it has no score to explain")
-        return self._explain(self._check_X(one_point(point, self.input_kind), fitted=True), number)
-
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model to a directory; `longtail.load_model` reads it back.
 
@@ -380,13 +352,6 @@ class Estimator(Answers, Parameterised):
     def _held_out_rows(self, n_points: int) -> NDArray[np.intp] | None:
         """Return the training points that training did not learn from, if there are any."""
         return None
-
-    def _explain(self, X: Any, label: int) -> Explanation:
-        """Return the explanation of a label for the one point in X; both are checked, and the label has points."""
-        raise ParameterError(
-            f"{type(self).__name__} cannot explain its scores; linear models, label trees, wrappers of them and text "
-            "networks can"
-        )
 
     @abstractmethod
     def _get_state(self) -> State:

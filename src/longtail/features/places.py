@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from dataclasses import replace
 
-from longtail.core.explanation import Explanation, TokenWeight
+from longtail.core.explanation import Explanation, FeatureWeight, TokenWeight
 from longtail.features.text import BIAS_NAME, TextFeatures
 
 Place = tuple[int, int]
@@ -43,10 +43,10 @@ def placed(found: Explanation, text: str, features: TextFeatures) -> Explanation
     for own in found.features:
         here = places.get(own.feature)
         if here is None:
-            named.append(replace(own, name=names[own.feature]))
+            named.append(FeatureWeight(own.feature, names[own.feature], own.value, own.contribution))
             continue
         term, spans = here
-        named.append(replace(own, name=term))
+        named.append(FeatureWeight(own.feature, term, own.value, own.contribution))
         share = own.contribution / total / len(spans)
         tokens += [TokenWeight(text[start:end], start, end, share) for start, end in spans]
     return replace(found, features=named, tokens=sorted(tokens, key=lambda token: (token.start, token.end)))

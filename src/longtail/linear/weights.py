@@ -115,11 +115,12 @@ class Weights:
 
     def of_features(self, label: int, features: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return the weights that the classifier of a label has for these features; 0 where it has none."""
-        found, own = np.zeros(features.size), self.of_label[label]
-        for i, feature in enumerate(features.tolist()):
-            first, end = self.ptr[feature], self.ptr[feature + 1]
-            at = first + np.searchsorted(self.classifiers[first:end], own)
-            if at < end and self.classifiers[at] == own:
+        found, own = np.zeros(features.size), self.classifiers.dtype.type(self.of_label[label])
+        classifiers = np.asarray(self.classifiers)  # slices of a mapped array cost more than the search in them
+        starts, ends = self.ptr[features].tolist(), self.ptr[features + 1].tolist()
+        for i, (first, end) in enumerate(zip(starts, ends, strict=True)):
+            at = first + int(classifiers[first:end].searchsorted(own))
+            if at < end and classifiers[at] == own:
                 found[i] = self.values[at]
         return found
 

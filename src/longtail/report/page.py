@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files as resources
 from pathlib import Path
@@ -105,7 +105,7 @@ def _class_of(model: Any) -> str:
     return type(model).__name__ + (f" of {', '.join(inside)}" if inside else "")
 
 
-def write_report(case: Case, places: Places, *, about: dict[str, str], began: float, overwrite: bool = False) -> None:
+def write_report(case: Case, places: Places, *, about: Callable[[], dict[str, str]], overwrite: bool = False) -> None:
     """Compute a report and write its three files.
 
     Parameters
@@ -114,10 +114,8 @@ def write_report(case: Case, places: Places, *, about: dict[str, str], began: fl
         What it is about.
     places : Places
         Files to write.
-    about : dict of str to str
-        What belongs to the report besides its numbers: command, files, machine.
-    began : float
-        When the command began, by `time.perf_counter`.
+    about : callable
+        Returns what belongs to the report besides its numbers: files, seconds, memory; called when these are computed.
     overwrite : bool, default False
         Replace existing files.
     """
@@ -127,7 +125,7 @@ def write_report(case: Case, places: Places, *, about: dict[str, str], began: fl
     numbers = analyse(case)
     shown = None if case.names == case.data.label_names else case.names
     columns = label_columns(case.matches, case.k, case.counts, case.data.label_names, shown)
-    numbers["about"] = {**about, "seconds": f"{time.perf_counter() - began:.1f}", **_versions()}
+    numbers["about"] = {**about(), **_versions()}
     page = template.render(
         numbers=numbers, pictures=_pictures(numbers), style=_resource("style.css"), **_script(columns),
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """Scores as probabilities: how far they can be trusted, what a threshold gives, and what an exponent trades.
 
-The probabilities here are calibrated on the test points themselves, by cross-fitting: those of one half by the labels
-of the other half. They show what the scores can say once they are calibrated, whether or not the model is.
+A calibrated model has probabilities of its own. For others they are calibrated here on the test points themselves, by
+cross-fitting: those of one half by the labels of the other half.
 """
 
 from __future__ import annotations
@@ -10,25 +10,36 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from longtail.compose.candidates import best_of, log_quotient
+from longtail.core.calibrated import with_probabilities
 from longtail.core.calibration import Calibration, log_probability
+from longtail.core.predictions import PAD_SCORE, Predictions
 from longtail.errors import DataError
-from longtail.metrics import BAND_NAMES, score
+from longtail.metrics import reliability as binned
+from longtail.metrics import score
 from longtail.report.case import Case
 
 Floats = NDArray[np.float64]
 
-_BINS = 10
 _LEAST = 20  # predictions in a bin that is drawn
+_LEAST_CHANCE = 1e-12  # probabilities of 0 and 1 have no log-odds
 _THRESHOLDS = np.round(np.linspace(0.02, 0.98, 49), 2)
 _EXPONENTS = np.round(np.linspace(0, 1, 11), 1)
 
 
+def is_calibrated(case: Case) -> bool:
+    """Return whether the model has probabilities of its own."""
+    return case.model is not None and bool(case.model.has_probabilities())
+
+
 def log_odds(case: Case) -> Floats | None:
-    """Return cross-fitted log-odds of all candidates, -inf for padding; None if scores cannot be calibrated."""
+    """Return the log-odds of all candidates, -inf for padding; None if scores cannot be calibrated."""
     found, hits = case.predictions, case.matches.hits
+    if is_calibrated(case):
+        chances = with_probabilities(case.model, found).scores.astype(np.float64)
+        return np.where(found.labels >= 0, logit(np.clip(chances, _LEAST_CHANCE, 1 - _LEAST_CHANCE)), PAD_SCORE)
     half = np.random.default_rng(0).permutation(len(found)) % 2
     result = np.full(found.scores.shape, -np.inf)
     for own in (0, 1):
@@ -45,30 +56,20 @@ def log_odds(case: Case) -> Floats | None:
 
 def reliability(case: Case, odds: Floats) -> dict[str, Any]:
     """Return how often labels with a given probability are right among the first k, over all and by band."""
-    k = case.k
-    labels, hits, chances = case.predictions.labels[:, :k], case.matches.hits[:, :k], expit(odds[:, :k])
-    proposed = labels >= 0
-    lines = [{"name": "all labels", **_bins(chances[proposed], hits[proposed])}]
-    if case.counts is not None:
-        for number, name in enumerate(BAND_NAMES):
-            own = proposed & (case.bands[labels] == number)
-            if own.any():
-                lines.append({"name": name, **_bins(chances[own], hits[own])})
-    return {"k": k, "lines": lines}
-
-
-def _bins(chances: Floats, hits: NDArray[np.bool_]) -> dict[str, Any]:
-    """Return mean probability and share of hits per bin, and the expected calibration error in percentage points."""
-    number = np.minimum((chances * _BINS).astype(int), _BINS - 1)
-    sizes = np.bincount(number, minlength=_BINS)
-    means = np.bincount(number, chances, _BINS) / np.maximum(sizes, 1)
-    right = np.bincount(number, hits, _BINS) / np.maximum(sizes, 1)
-    error = float((sizes * np.abs(means - right)).sum() / max(sizes.sum(), 1))
-    kept = sizes >= _LEAST
-    return {
-        "ece": 100 * error, "n": int(sizes.sum()), "probability": means[kept].round(4).tolist(),
-        "right": right[kept].round(4).tolist(), "sizes": sizes[kept].tolist(),
-    }  # fmt: skip
+    chances = Predictions(case.predictions.labels, np.where(case.predictions.labels >= 0, expit(odds), PAD_SCORE))
+    found = binned(chances, case.matches.truth, k=case.k, training_counts=case.counts)
+    lines = []
+    for name, own in found.items():
+        kept = own.number >= _LEAST
+        if name == "all" or kept.any():
+            lines.append(
+                {
+                    "name": "all labels" if name == "all" else name, "ece": 100 * own.error, "n": int(own.number.sum()),
+                    "probability": own.probability[kept].round(4).tolist(),
+                    "right": own.observed[kept].round(4).tolist(), "sizes": own.number[kept].tolist(),
+                }
+            )  # fmt: skip
+    return {"k": case.k, "lines": lines, "of the model": is_calibrated(case)}
 
 
 def thresholds(case: Case, odds: Floats) -> dict[str, Any]:
