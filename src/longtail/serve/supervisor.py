@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 _CANNOT_LOAD = 3  # as in `worker`, which must not be imported here: it would load the models' libraries
 _QUICK = 5.0  # seconds: a worker that ends sooner is not replaced at once
+_MOST_QUICK = 5  # in a row, and the service gives up
 _BACKLOG = 1024  # connections that the system keeps until a worker takes them
 
 
@@ -83,6 +84,7 @@ class Supervisor:
             shutil.rmtree(self._numbers, ignore_errors=True)
 
     def _watch(self, say: Callable[[str], None]) -> int:
+        quick = 0
         while not self._stopping:
             time.sleep(0.1)  # a signal ends it early
             if self._again:
@@ -96,8 +98,11 @@ class Supervisor:
                 if code == _CANNOT_LOAD:
                     raise ModelError("a worker cannot load the models; the line above says why")
                 said = f"signal {-code}" if code < 0 else f"exit code {code}"
+                quick = quick + 1 if time.monotonic() - self._started.pop(pid) < _QUICK else 0
+                if quick == _MOST_QUICK:
+                    raise ModelError(f"{quick} workers in a row ended at once ({said}); the lines above may say why")
                 say(f"warning: worker {pid} ended ({said}); starting another")
-                if time.monotonic() - self._started.pop(pid) < _QUICK:
+                if quick:
                     time.sleep(1)
                 self._start()
         return 0
