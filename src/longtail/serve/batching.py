@@ -24,6 +24,8 @@ _START = 0.002  # seconds per text that are expected before any was predicted
 _TICK = 0.02  # seconds between looks at how late the event loop is
 _MEMORY = 0.1  # share of the newest batch in the expected seconds per text
 
+_REJECTED = metrics.rejected.labels("queue")
+
 
 @dataclass(eq=False)
 class Job:
@@ -77,7 +79,7 @@ class BatchQueue:
         """Raise a problem with status 503 if there is no room for `count` more inputs."""
         expected = (self.waiting + self._running) * self._per_input + self._lag
         if self.waiting + count > self.most or ((self.waiting or self._lag) and expected > self.seconds):
-            metrics.rejected.labels("queue").inc()
+            _REJECTED.inc()
             raise busy("too many requests are waiting; try again in a moment", expected)
 
     async def submit(self, key: tuple[Any, ...], work: Callable[[list[Any]], Sequence[Any]], inputs: Any) -> Any:

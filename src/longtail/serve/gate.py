@@ -9,6 +9,7 @@ import asyncio
 import hmac
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
 from typing import Any
 
 from longtail.serve import metrics
@@ -21,6 +22,12 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 _QUEUED = ("/suggest", "/suggest-batch", "/predict", "/explain")  # ends of addresses whose requests wait in the queue
 _PROTECTED = ("/v1", "/longtail", "/metrics", "/openapi.json", "/docs")
+
+
+@lru_cache(maxsize=1000)
+def _counters(route: str, status: int) -> tuple[Any, Any]:
+    """Return the numbers of an address and a status; looking them up takes longer than counting."""
+    return metrics.requests.labels(route, str(status)), metrics.seconds.labels(route)
 
 
 class Gate:
@@ -109,9 +116,9 @@ class Passage:
     def record(self) -> None:
         """Count the request, and log it."""
         spent = time.perf_counter() - self.start
-        route = getattr(self.scope.get("route"), "path", "other")
-        metrics.requests.labels(route, str(self.status)).inc()
-        metrics.seconds.labels(route).observe(spent)
+        count, duration = _counters(getattr(self.scope.get("route"), "path", "other"), self.status)
+        count.inc()
+        duration.observe(spent)
         if self.gate.log is not None:
             self.gate.log.write(self.scope, self.status, spent, self.read, self.sent)
 

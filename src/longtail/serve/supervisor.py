@@ -80,7 +80,6 @@ class Supervisor:
             self._end_all()
             for number, handler in before.items():
                 signal.signal(number, handler)
-            self.listening.close()
             shutil.rmtree(self._numbers, ignore_errors=True)
 
     def _watch(self, say: Callable[[str], None]) -> int:
@@ -122,6 +121,7 @@ class Supervisor:
 
     def _end_all(self) -> None:
         """Ask all workers to end, and wait until they have finished; those that do not are killed."""
+        self.listening.close()  # workers still have it; when they close it, too, new connections are refused at once
         self._signal_all(signal.SIGTERM)
         until = time.monotonic() + self.settings.drain + self.settings.time_limit + 10
         for worker in self._workers.values():
