@@ -19,6 +19,7 @@ _REFUSAL = (
     + b"\r\n\r\n"
     + _FULL
 )
+_LAST_REQUEST = 0.3  # seconds
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -37,6 +38,13 @@ class GuardedProtocol(HttpToolsProtocol):
             transport.close()
             return
         self._expect()
+
+    def shutdown(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            # A request may be on its way, or in the system's buffer: closing now would answer it with a reset.
+            self.loop.call_later(_LAST_REQUEST, super().shutdown)
+        else:
+            super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         metrics.connections.dec()

@@ -94,23 +94,24 @@ class Supervisor:
                 if code is None or self._stopping:
                     continue
                 self._forget(pid)
-                if code == _CANNOT_LOAD:
-                    raise ModelError("a worker cannot load the models; the line above says why")
+                if code == _CANNOT_LOAD and not self._workers:
+                    raise ModelError("the models cannot be loaded; the line above says why")
                 said = f"signal {-code}" if code < 0 else f"exit code {code}"
                 quick = quick + 1 if time.monotonic() - self._started.pop(pid) < _QUICK else 0
-                if quick == _MOST_QUICK:
+                if quick >= _MOST_QUICK and not self._workers:
                     raise ModelError(f"{quick} workers in a row ended at once ({said}); the lines above may say why")
                 say(f"warning: worker {pid} ended ({said}); starting another")
                 if quick:
                     time.sleep(1)
-                self._start()
+                self._start("loaded")
         return 0
 
-    def _start(self) -> None:
+    def _start(self, when: str = "at once") -> None:
+        """Start a worker that takes requests at once, or, where others may be there, when its models are loaded."""
         environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": self._numbers}
         descriptor = self.listening.fileno()
         worker = subprocess.Popen(
-            [sys.executable, "-m", "longtail.serve.worker", str(descriptor)],
+            [sys.executable, "-m", "longtail.serve.worker", str(descriptor), when],
             stdin=subprocess.PIPE, pass_fds=[descriptor], env=environment,
             process_group=0,  # Ctrl-C reaches this process alone, which then tells the workers
         )  # fmt: skip
