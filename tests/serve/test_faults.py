@@ -156,7 +156,7 @@ def test_sigterm_finishes_what_was_accepted(running):
         wait_for(lambda: load.refused > 0)
         assert running.process.wait(30) == 0
     assert load.broken == []
-    assert set(load.statuses) <= {200, 404, 507}
+    assert set(load.statuses) <= {200, 404, 507, 503}  # 503: a connection that no worker had accepted
     assert "Traceback" not in running.log.read_text()
 
 

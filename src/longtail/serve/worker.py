@@ -21,10 +21,10 @@ from longtail.errors import LongtailError, first_line
 from longtail.serve.app import create_app
 from longtail.serve.connections import GuardedProtocol
 from longtail.serve.settings import Settings, from_json
+from longtail.serve.supervisor import CANNOT_LOAD
 
 # Seconds that the prediction thread may keep the event loop waiting for the interpreter; by default 0.005.
 _SWITCH = 0.001
-CANNOT_LOAD = 3  # exit code: starting another worker would not help
 
 
 class Worker(uvicorn.Server):
