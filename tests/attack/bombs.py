@@ -10,6 +10,8 @@ import gzip
 import json
 import lzma
 import os
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -172,3 +174,15 @@ def _bomb(name: str) -> Attack:
 
 for _name in BOMBS:
     ATTACKS[f"bombs/{_name}"] = _bomb(_name)
+
+
+def main() -> None:
+    """Print the memory per byte of content of each bomb that is small enough to be read."""
+    for name in BOMBS:
+        with tempfile.TemporaryDirectory() as folder:
+            used = memory_of(name, Path(folder), int(0.9 * ALLOWED))
+        sys.stdout.write(f"{name:24} {used['bytes'] / (0.9 * ALLOWED):5.1f} bytes per byte, {used['seconds']:4.1f} s\n")
+
+
+if __name__ == "__main__":
+    main()

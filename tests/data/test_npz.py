@@ -127,3 +127,13 @@ def test_what_a_file_says_stays_on_one_line(tmp_path):
     with pytest.raises(DataError) as error:
         read_npz(tmp_path / "a.X.npz")
     assert "\n" not in str(error.value)
+
+
+def test_row_starts_that_end_at_zero_are_checked(tmp_path):
+    sparse.save_npz(tmp_path / "a.Y.npz", sparse.csr_matrix(np.eye(4)))
+    np.savez(
+        tmp_path / "a.X.npz", format=np.array(b"csr"), shape=np.array([4, 3]), data=np.ones(4, np.float32),
+        indices=np.zeros(4, np.int32), indptr=np.array([0, 1, 2, 5, 0], np.int32),
+    )  # fmt: skip
+    with pytest.raises(DataError, match="row starts decrease"):
+        read_npz(tmp_path / "a.X.npz")

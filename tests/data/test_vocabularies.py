@@ -144,3 +144,14 @@ def test_mutated_vocabularies(tmp_path, name):
         assert all(isinstance(found.name(label), str) for label in found.concepts)
 
     check_mutations(written(tmp_path)[name], read_vocabulary, check, 60)
+
+
+def test_rdf_that_grows_by_entities_is_refused(tmp_path):
+    pytest.importorskip("rdflib")
+    start = '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><x>'
+    (tmp_path / "v.rdf").write_text(start + "&b;</x>")
+    with pytest.raises(DataError, match="an entity that is made of other entities"):
+        read_vocabulary(tmp_path / "v.rdf")
+    (tmp_path / "v.rdf").write_text("<x>" + "&amp;" * 20_000 + "</x>")
+    with pytest.raises(DataError, match="has a text of 100,002 bytes"):
+        read_vocabulary(tmp_path / "v.rdf")

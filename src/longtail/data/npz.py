@@ -80,6 +80,9 @@ def _load(path: PathLike) -> _Marked:
                 COLUMNS.check(matrix.shape[0], "rows", path=path)
             if hasattr(matrix, "check_format"):
                 matrix.check_format(full_check=True)  # SciPy's kernels trust the indices, so check them first
+            # SciPy's check leaves row starts alone where the last one is 0.
+            if hasattr(matrix, "indptr") and (np.diff(matrix.indptr) < 0).any():
+                raise DataError("is damaged: its row starts decrease", path=path)
             return sparse.csr_matrix(matrix), mark
         except LongtailError:
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -26,6 +27,8 @@ _CALLED = {
     "parents": ("parents", "parent", "broader"),
     "alternatives": ("alternatives", "alt_labels", "altLabel"),
 }
+_NESTED_ENTITY = re.compile(rb"<!ENTITY[^>]*&")
+_TEXT_BYTES = 1 << 16
 _SUPPORTED = "a table (.csv, .tsv), JSON (.json) or SKOS (.rdf, .xml, .ttl, .nt), also .gz, .xz, .zst"
 
 
@@ -164,6 +167,17 @@ def _list(value: Any, what: str, place: str, path: PathLike) -> list[str]:
     return value
 
 
+def _check_xml(content: bytes, path: PathLike) -> None:
+    """Refuse what takes rdflib's parser hours: entities made of entities, and texts that come in many small pieces."""
+    seen = content.replace(b"\0", b"")  # UTF-16
+    if _NESTED_ENTITY.search(seen):
+        raise DataError("has an entity that is made of other entities; write it out", path=path)
+    longest = max(map(len, seen.split(b"<")))
+    if longest > _TEXT_BYTES:
+        said = f"has a text of {longest:,} bytes, but a text in RDF/XML may have {_TEXT_BYTES:,}; use Turtle (.ttl)"
+        raise DataError(said, path=path)
+
+
 def _read_skos(content: bytes, form: str, path: PathLike) -> dict[str, Concept]:
     try:
         from rdflib import Graph, URIRef
@@ -171,6 +185,8 @@ def _read_skos(content: bytes, form: str, path: PathLike) -> dict[str, Concept]:
     except ImportError as error:
         raise MissingExtraError("rdflib", "skos", f"reading {path}") from error
 
+    if form == "xml":
+        _check_xml(content, path)
     graph = Graph()
     try:
         graph.parse(data=content, format=form)
