@@ -10,7 +10,7 @@ from longtail.app.console import print_sections, print_table, print_text, readab
 from longtail.core.plain import plain
 
 Section = dict[str, str]
-METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5", "R@5", "coverage@5")
+METRICS = ("P@1", "P@5", "nDCG@5", "PSP@1", "PSP@5", "R@5", "coverage@5")
 
 
 def show_card(path: Path, card: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ def evaluations(card: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
         options += [] if one["exponent"] is None else [f"exponent {one['exponent']:g}"]
         name = one["data"] + (f" ({', '.join(options)})" if options else "")
         values = [f"{one['metrics'][metric]:.2f}" if metric in one["metrics"] else "–" for metric in metrics]
-        rows.append([name, readable_date(one["date"]), f"{one['points']:,}", *values])
+        rows.append([name, readable_date(one["date"]).partition(" ")[0], f"{one['points']:,}", *values])
     return ["data", "date", "points", *metrics], rows
 
 

@@ -80,7 +80,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     table, rows = Table(header_style="bold"), list(rows)
     for i, column in enumerate(columns):
         numbers = i > 0 and all(_NUMBER.fullmatch(row[i]) for row in rows)
-        table.add_column(plain(column), justify="right" if numbers else "left", no_wrap=numbers)
+        table.add_column(plain(column), justify="right" if numbers else "left", no_wrap=numbers, overflow="fold")
     for row in rows:
         table.add_row(*map(plain, row))
     _print_titled(title, table)
