@@ -173,7 +173,7 @@ class AutoModel(Wrapper):
         more = f"more time would allow {', '.join(plan.left_out)}: minutes={plan.needed:.2g}"
         return [
             f"looked at {look.points:,} points, {look.labels:,} labels, {look.row:.0f} features and "
-            f"{look.per_point:.1f} labels per point; {plan.minutes:.2g} minutes",
+            f"{look.per_point:.1f} labels per point; {plan.minutes:.2g} min",
             f"tried {', '.join(plan.tried)}{', their pairs' * pairs} and a re-ranker on {n_held:,} points {how}",
             f"chose {' + '.join(best.names)}, re-ranked with exponent {best.exponent:.3g}",
             f"because it has the most {gain}, {best.gained:.1f}, for at most {self.max_precision_loss:g} of {metric}: "
@@ -206,6 +206,8 @@ class AutoModel(Wrapper):
         self.chosen_, self.choices_, self.report_ = values["chosen"], values["choices"], values["report"]
         if not isinstance(self.chosen_, list) or len(self.chosen_) != len(self.parts_):
             raise ModelError(f"chosen names {self.chosen_!r}, but there are {len(self.parts_)} models inside")
+        if not isinstance(self.report_, list) or not all(isinstance(line, str) for line in self.report_):
+            raise ModelError("the report is not a list of lines")
         self.exponent_ = check_exponent(values["exponent"])
         self.calibrations_ = [Calibration.from_state(state.part(f"calibration{i}")) for i in range(len(self.parts_))]
         inverse = state.array("inverse_propensities", (np.float64, np.float32), (self.n_labels_,))
