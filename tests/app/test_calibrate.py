@@ -79,3 +79,28 @@ def test_training_calibrates_if_asked_to(place):
     with pytest.raises(ParameterError, match="--calibrate is 'maybe'"):
         call("train", place / "train.jsonl", "--model", "dismec", "--calibrate", "maybe", "--out", place / "x")
     assert not (place / "x").exists()
+
+
+def test_sets_and_labels_chosen_together(place):
+    out, file = place / "calibrated", place / "sets.jsonl"
+    if not out.exists():
+        call("calibrate", place / "m", place / "unseen.jsonl", "--out", out)
+    data = place / "unseen.jsonl"
+    said = call("predict", out, data, "--out", file, "--budget", 1.5).stderr
+    assert "wrote 40 sets of 1." in said
+    assert sum(len(json.loads(line)["labels"]) for line in file.read_text().splitlines()) <= 70
+    call("predict", out, data, "--out", file, "--overwrite", "--recall", 0.5)
+    call("predict", out, data, "--out", file, "--overwrite", "--optimise", "macro-f1", "-k", 2)
+    assert all(len(json.loads(line)["labels"]) == 2 for line in file.read_text().splitlines())
+    for options, message in (
+        (("--budget", 2, "--recall", 0.5), "--budget and --recall cannot be combined"),
+        (("--recall", 0.9999), "no threshold reaches"),
+        (("--recall", 0.5, "-k", 2), "-k cannot be combined with --recall"),
+        (("--confidence", 0.5), "--confidence is about --recall"),
+        (("--optimise", "psp"), "--optimise is 'psp'"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            call("predict", out, data, "--out", place / "never.jsonl", *options)
+    assert not (place / "never.jsonl").exists()
+    with pytest.raises(ParameterError, match="give DATA, not --text"):
+        call("predict", out, "--text", "w00 w01", "--optimise", "coverage")

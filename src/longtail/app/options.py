@@ -43,6 +43,19 @@ Calibrate = Annotated[
 Probabilities = Annotated[
     bool, typer.Option("--probabilities", help="Probabilities as scores; the model must be calibrated.")
 ]
+Budget = Annotated[
+    float | None, typer.Option(metavar="N", help="Labels per point on average; the model must be calibrated.")
+]
+Recall = Annotated[
+    float | None,
+    typer.Option(metavar="R", help="As few labels as contain this share of the observed ones, e.g. 0.9 (calibrated)."),
+]
+Confidence = Annotated[float | None, typer.Option(metavar="C", help="For --recall: promise it with this confidence.")]
+Optimise = Annotated[
+    str | None,
+    typer.Option(metavar="WHAT", help="Choose labels of all points together: macro-f1, macro-recall or coverage."),
+]
+K = Annotated[int | None, typer.Option("-k", help="Labels per point; default: 5.", show_default=False)]
 Threshold = Annotated[float | None, typer.Option(metavar="SCORE", help="Leave out labels whose score is below this.")]
 
 

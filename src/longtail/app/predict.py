@@ -25,8 +25,12 @@ def predict(
     text: Annotated[
         str | None, typer.Option("--text", metavar="TEXT", help="One text, in quotes, instead of DATA.")
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="Labels per point.")] = 5,
+    k: options.K = None,
     threshold: options.Threshold = None,
+    budget: options.Budget = None,
+    recall: options.Recall = None,
+    confidence: options.Confidence = None,
+    optimise: options.Optimise = None,
     probabilities: options.Probabilities = False,
     keep: Annotated[
         str | None, typer.Option(metavar="COLUMN,...", help="Columns or fields of DATA to copy to the output.")
@@ -42,8 +46,10 @@ def predict(
     from longtail.core.fallback import FALLBACKS
     from longtail.core.inputs import check_k
     from longtail.core.parameters import check_choice
+    from longtail.workflow.decide import Decision
 
     _check_given(text, data, out)
+    decision = Decision(k, threshold, budget, recall, confidence, optimise, probabilities).checked()
     if data is not None and out is not None and str(out) != "-":
         from longtail.data.predictions_writer import check_predictions_path
 
@@ -51,11 +57,12 @@ def predict(
         check_predictions_path(out, overwrite=overwrite)  # before the work
     check_choice("--fallback", fallback, FALLBACKS)
     loaded = options.load(model, exponent)
-    if probabilities:
+    if decision.calibrated:
         options.check_probabilities(loaded, model)
-    k = check_k(k, loaded.n_labels_)
+    decision.threshold_of(loaded)  # before the work: a recall may be out of reach
+    k = check_k(decision.width(loaded), loaded.n_labels_)
     if text is not None:
-        _show(loaded, model, text, k, fallback, threshold, probabilities=probabilities, as_json=as_json)
+        _show(loaded, model, text, k, fallback, decision, as_json=as_json)
         return
     assert data is not None
     assert out is not None
@@ -68,18 +75,15 @@ def predict(
     # Labels may be missing, and are not used.
     dataset = read(data, reading, model=loaded, with_labels=False)
     columns = _kept(keep, data, dataset.n_points, reading)
-    inputs = conform(dataset, loaded)
-    found = predict_in_chunks(loaded, inputs, k, progress(), calibrated=probabilities)
-    predictions = _filled(found, loaded, fallback)
-    if threshold is not None:
-        predictions = predictions.at_least(threshold)
+    found = predict_in_chunks(loaded, conform(dataset, loaded), k, progress(), calibrated=decision.calibrated)
+    predictions = decision.apply(_filled(found, loaded, fallback), loaded)
     separator = {"separator": SEPARATOR, **(loaded.reading_ or {}), **reading}["separator"]  # as in the data
     ids, texts = (None, None) if _holds_numbers_only(out) else (dataset.ids, _label_texts(loaded))
     write_predictions(
         predictions, sys.stdout.buffer if str(out) == "-" else out, label_names=loaded.label_names_, label_texts=texts,
         ids=ids, columns=columns, separator=separator, overwrite=overwrite,
     )  # fmt: skip
-    say(f"wrote {len(predictions):,} x {k} predictions to {'stdout' if str(out) == '-' else out}")
+    say(f"wrote {decision.described(predictions)} to {'stdout' if str(out) == '-' else out}")
 
 
 def _check_given(text: str | None, data: Path | None, out: Path | None) -> None:
@@ -134,17 +138,7 @@ def _filled(found: Any, loaded: Any, fallback: str) -> Any:
     return with_popular(found, loaded) if fallback == "popular" else found
 
 
-def _show(
-    loaded: Any,
-    model: Path,
-    text: str,
-    k: int,
-    fallback: str,
-    threshold: float | None,
-    *,
-    probabilities: bool,
-    as_json: bool,
-) -> None:
+def _show(loaded: Any, model: Path, text: str, k: int, fallback: str, decision: Any, *, as_json: bool) -> None:
     """Print the labels of one text, best first."""
     from longtail.app.console import print_json, print_table
     from longtail.errors import ParameterError
@@ -152,9 +146,10 @@ def _show(
     options.check_reads_texts(loaded, model)
     if (loaded.reading_ or {}).get("fields") == "separate":
         raise ParameterError(f"{model} was trained on separate fields, which one --text does not have; give DATA")
-    found = _filled(loaded.predict([text], k=k, calibrated=probabilities), loaded, fallback)
-    if threshold is not None:
-        found = found.at_least(threshold)
+    if decision.optimise is not None:
+        raise ParameterError("--optimise chooses the labels of many points together; give DATA, not --text")
+    found = _filled(loaded.predict([text], k=k, calibrated=decision.calibrated), loaded, fallback)
+    found = decision.apply(found, loaded)
     kept = found.labels[0] >= 0
     names = loaded.label_names_
     ids = found.labels[0][kept].tolist()
@@ -165,7 +160,7 @@ def _show(
         print_json({"labels": labels, "scores": scores, **({} if loaded.vocabulary_ is None else {"names": shown})})
         return
     rows = [[name, f"{score:.3f}"] for name, score in zip(shown, scores, strict=True)]
-    columns = ["label", "probability" if probabilities else "score"]
+    columns = ["label", "probability" if decision.calibrated else "score"]
     if loaded.vocabulary_ is not None:
         columns, rows = (
             [columns[0], "id", columns[1]],

@@ -150,6 +150,93 @@ class Answers(ABC):
         """
         return self.predict(X, k=k, calibrated=True)
 
+    def predict_sets(
+        self,
+        X: Any,
+        *,
+        threshold: float | None = None,
+        budget: float | None = None,
+        recall_at_least: float | None = None,
+        confidence: float | None = None,
+        most: int | None = None,
+        **options: Any,
+    ) -> Predictions:
+        """Return as many labels per point as it needs, most probable first: a set, not a ranking of fixed length.
+
+        Give one of `threshold`, `budget` and `recall_at_least`; the last two look up a threshold that `calibrate` has
+        measured, so a point gets the same set alone and in a batch. What is promised for `recall_at_least` holds for
+        new points of the same kind as those of `calibrate`, on average over points, and for observed labels only:
+        labels that nobody assigned, and labels that are not among the candidates of the model, cannot be counted in.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, DataFrame, or sequence of str
+            Points of the kind that the model was trained on.
+        threshold : float, optional
+            Probability that a label must have, above 0 and at most 1.
+        budget : float, optional
+            Largest mean number of labels per point, e.g. 3.5.
+        recall_at_least : float, optional
+            Share of the observed labels that the sets must contain, in expectation: conformal risk control.
+        confidence : float, optional
+            For `recall_at_least`: promise the expected recall with this probability over the choice of the points that
+            calibrated, e.g. 0.95; sets get a little larger. By default the promise is an average over that choice, too.
+        most : int, optional
+            Largest set; by default all candidates of the calibration (50). Not with `recall_at_least`.
+        **options
+            As in `predict`.
+
+        Returns
+        -------
+        Predictions
+            With probabilities as scores; rows end in padding. `rows()`, `names`, `to_indicator()` and `to_frame()`
+            leave padding out.
+
+        Raises
+        ------
+        ParameterError
+            If the model is not calibrated, not exactly one of the three is given, or no threshold reaches the recall.
+        """
+        from longtail.core.calibrated import CANDIDATES
+        from longtail.core.sets import sorted_sets
+
+        chosen = self.set_threshold(
+            threshold=threshold, budget=budget, recall_at_least=recall_at_least, confidence=confidence
+        )
+        if most is not None and recall_at_least is not None:
+            raise ParameterError("most cannot be given with recall_at_least: smaller sets would break the promise")
+        k = most or (CANDIDATES if self.probabilities_ is None else self.probabilities_.candidates)
+        return sorted_sets(self.predict(X, k=k, calibrated=True, **options), chosen)
+
+    def set_threshold(
+        self,
+        *,
+        threshold: float | None = None,
+        budget: float | None = None,
+        recall_at_least: float | None = None,
+        confidence: float | None = None,
+    ) -> float:
+        """Return the probability that a label must have to be in a set; arguments as in `predict_sets`."""
+        from longtail.core.sets import check_threshold
+
+        given = {"threshold": threshold, "budget": budget, "recall_at_least": recall_at_least}
+        named = [name for name, value in given.items() if value is not None]
+        if len(named) != 1:
+            raise ParameterError(f"give one of {', '.join(given)}; given: {', '.join(named) or 'none'}")
+        if confidence is not None and recall_at_least is None:
+            raise ParameterError("confidence is about recall_at_least; give that, too")
+        self.check_probabilities()
+        if threshold is not None:
+            check_threshold(threshold)
+            return float(threshold)
+        if self.probabilities_ is None:
+            raise ParameterError(
+                f"{named[0]} needs points that this {type(self).__name__} was not trained on; calibrate it first: "
+                "model.calibrate(X, Y), or longtail calibrate MODEL DATA"
+            )
+        curve = self.probabilities_.curve
+        return curve.for_budget(budget) if budget is not None else curve.for_recall(recall_at_least or 0.0, confidence)
+
     def explain(self, point: Any, label: int | str) -> Explanation:
         """Return how much each token or feature of one point contributed to the score of a label.
 

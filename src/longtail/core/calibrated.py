@@ -17,6 +17,7 @@ from longtail.core.label_lists import labels_as_known
 from longtail.core.parameters import check_whole
 from longtail.core.predictions import PAD_SCORE, Predictions
 from longtail.core.run import Run
+from longtail.core.sets import SetCurve, thresholds_for
 from longtail.core.state import State
 from longtail.core.unseen import Splits, n_score_groups, predict_rows, rows_of, score_groups
 from longtail.errors import DataError, ModelError
@@ -26,6 +27,7 @@ _LEAST_PROBABILITY = 1e-30  # probabilities are above 0 even where float32 would
 _SHARES = (0.1, 0.4, 0.7)  # of predicted labels: where groups of label frequency begin
 _TOP = 5  # the labels that these shares are about
 _SEED = 0
+_NO_CURVE = SetCurve(np.zeros(1), np.zeros(1), np.zeros(1), 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +44,15 @@ class ModelCalibration:
         Labels per point that the functions were fitted to.
     n_points : int
         Number of unseen points.
+    curve : SetCurve
+        Labels per point and recall by threshold, on the half of the points that taught nothing.
     """
 
     functions: CalibrationOfGroups
     edges: NDArray[np.int64]
     candidates: int
     n_points: int
+    curve: SetCurve
 
     def __call__(self, model: Any, found: Predictions) -> NDArray[np.float32]:
         """Return the probabilities of predicted labels; padding stays padding."""
@@ -58,6 +63,7 @@ class ModelCalibration:
     def to_state(self) -> State:
         state = State({"candidates": self.candidates, "n_points": self.n_points}, {"edges": self.edges})
         state.nest("functions", self.functions.to_state())
+        state.nest("curve", self.curve.to_state())
         return state
 
     @classmethod
@@ -70,7 +76,8 @@ class ModelCalibration:
         wanted = n_score_groups(model) * (edges.size + 1)
         if len(functions.parts) != wanted:
             raise ModelError(f"there are {len(functions.parts)} calibrations for {wanted} groups of labels")
-        return cls(functions, edges, state.whole("candidates", 1), state.whole("n_points", 1))
+        curve = SetCurve.from_state(state.part("curve"))
+        return cls(functions, edges, state.whole("candidates", 1), state.whole("n_points", 1), curve)
 
 
 def as_probabilities(found: Predictions, log_probabilities: NDArray[Any]) -> NDArray[np.float32]:
@@ -170,7 +177,8 @@ def answers_of(model: Any, X: Any, observed: sparse.csr_matrix, candidates: int 
 def fit_calibration(model: Any, unseen: UnseenAnswers) -> ModelCalibration:
     """Return the calibration of a model, learned from one half of unseen points.
 
-    There is one function per group of label frequency where that makes the other half likelier, else one for all.
+    There is one function per group of label frequency where that makes points likelier that taught it nothing, else one
+    for all. The other half says how many labels per point and which recall a threshold gives.
 
     Parameters
     ----------
@@ -184,14 +192,17 @@ def fit_calibration(model: Any, unseen: UnseenAnswers) -> ModelCalibration:
     ModelCalibration
     """
     learning, judging = unseen.halves()
-    found = [
-        ModelCalibration(_functions(model, learning, edges), edges, unseen.found.k, len(unseen))
+    together, by_frequency = (
+        ModelCalibration(_functions(model, learning, edges), edges, unseen.found.k, len(unseen), _NO_CURVE)
         for edges in (np.zeros(0, np.int64), _edges(model, learning.found))
-    ]
-    together, by_frequency = found
-    if by_frequency.edges.size and _surprise(by_frequency, model, judging) < _surprise(together, model, judging):
-        return by_frequency
-    return together
+    )
+    # Decided by the learning half alone, too: the curve must not depend on the half that it is measured on.
+    teaching, deciding = learning.halves()
+    fitted = [replace(one, functions=_functions(model, teaching, one.edges)) for one in (together, by_frequency)]
+    surprises = [_surprise(one, model, deciding) for one in fitted]
+    chosen = by_frequency if by_frequency.edges.size and surprises[1] < surprises[0] else together
+    thresholds = thresholds_for(chosen(model, learning.found), learning.hits)
+    return replace(chosen, curve=SetCurve.of(thresholds, chosen(model, judging.found), judging.hits, judging.observed))
 
 
 def calibration_of_copy(

@@ -26,6 +26,7 @@ from longtail.metrics.pointwise import Terms
 from longtail.metrics.propensity import ps_ndcg, ps_precision, ps_recall, unbiased_ndcg, unbiased_precision
 from longtail.metrics.ranking import abandonment, ndcg, precision, recall
 from longtail.metrics.scorers import Scorer, scorer
+from longtail.metrics.sets import evaluate_sets
 from longtail.metrics.unbiased import (
     KnownCounts,
     KnownRetention,
@@ -54,6 +55,7 @@ __all__ = [
     "coverage",
     "cross_val_score",
     "evaluate",
+    "evaluate_sets",
     "frequency_bands",
     "hoeffding",
     "label_table",

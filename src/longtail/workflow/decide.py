@@ -1,0 +1,105 @@
+"""From candidates to an answer: the k best, those above a threshold, sets by budget or recall, or a batch together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from longtail.core.estimator import Estimator
+from longtail.core.predictions import Predictions
+from longtail.errors import ParameterError
+
+TOGETHER = 100  # candidates per point of labels that are chosen together
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Which labels a point gets, by the options of the command line.
+
+    Parameters
+    ----------
+    k : int or None, default None
+        Labels per point; None stands for 5, or for all candidates of a set.
+    threshold : float, optional
+        Score, or probability, that a label must have.
+    budget : float, optional
+        Largest mean number of labels per point.
+    recall : float, optional
+        Share of the observed labels to contain.
+    confidence : float, optional
+        Confidence of the recall.
+    optimise : str, optional
+        Objective of labels that are chosen together, e.g. "macro-f1".
+    probabilities : bool, default False
+        Probabilities as scores.
+    """
+
+    k: int | None = None
+    threshold: float | None = None
+    budget: float | None = None
+    recall: float | None = None
+    confidence: float | None = None
+    optimise: str | None = None
+    probabilities: bool = False
+
+    @property
+    def of_sets(self) -> bool:
+        """Whether points get sets of different sizes."""
+        return self.budget is not None or self.recall is not None
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether scores are probabilities."""
+        return self.probabilities or self.of_sets or self.optimise is not None
+
+    def checked(self) -> Decision:
+        """Return this, or raise ParameterError for options that contradict each other."""
+        given = {"--threshold": self.threshold, "--budget": self.budget, "--recall": self.recall}
+        named = [name for name, value in {**given, "--optimise": self.optimise}.items() if value is not None]
+        if len(named) > 1:
+            raise ParameterError(f"{' and '.join(named)} cannot be combined; give one of them")
+        if self.recall is not None and self.k is not None:
+            raise ParameterError("-k cannot be combined with --recall: fewer labels would break what is promised")
+        if self.confidence is not None and self.recall is None:
+            raise ParameterError("--confidence is about --recall; give that, too")
+        if self.optimise is not None:
+            from longtail.core.batch_optimal import OBJECTIVES
+            from longtail.core.parameters import check_choice
+
+            check_choice("--optimise", self.optimise, OBJECTIVES)
+        return self
+
+    def described(self, predictions: Predictions) -> str:
+        """Return how many labels these are, for people."""
+        each = (predictions.labels >= 0).sum() / max(len(predictions), 1)
+        what = f"sets of {each:.2f} labels on average" if self.of_sets else f"x {predictions.k} predictions"
+        return f"{len(predictions):,} {what}"
+
+    def threshold_of(self, model: Estimator) -> float | None:
+        """Return the threshold, looked up for a budget or a recall; None if there is none."""
+        if not self.of_sets:
+            return self.threshold
+        return model.set_threshold(budget=self.budget, recall_at_least=self.recall, confidence=self.confidence)
+
+    def width(self, model: Estimator) -> int:
+        """Return how many labels per point to predict."""
+        if self.of_sets and self.k is None:
+            assert model.probabilities_ is not None  # threshold_of needs it
+            return model.probabilities_.candidates
+        return self.k or 5 if self.optimise is None else max(self.k or 5, TOGETHER)
+
+    def apply(self, found: Predictions, model: Estimator) -> Predictions:
+        """Return what a point gets of its candidates."""
+        if self.optimise is not None:
+            from longtail.core.batch_optimal import choose_together
+
+            shares = model.label_counts_ / model.n_points_
+            k = min(self.k or 5, model.n_labels_)
+            return choose_together(found, k, self.optimise, shares=shares).predictions
+        threshold = self.threshold_of(model)
+        if threshold is None:
+            return found
+        if self.of_sets:
+            from longtail.core.sets import sorted_sets
+
+            return sorted_sets(found, threshold)
+        return found.at_least(threshold)
