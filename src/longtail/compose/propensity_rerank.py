@@ -68,7 +68,7 @@ class PropensityRerank(Reranker):
     exponent: float = 0.5
     objective: str | None = None
 
-    gains_: Gains | None = None
+    gains_ = None  # type: Gains | None  # a comment, since an annotation would make it a parameter
 
     @property
     def score_scale(self) -> str | None:  # type: ignore[override]
