@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import expit
 from sklearn.isotonic import IsotonicRegression
 
-from benchmarks.common import add_out, load, save
+from benchmarks.common import add_out, load, markdown_table, save
 from benchmarks.common.data import add_data_root, features_of, recipe_named
 from longtail.core import calibrated
 from longtail.core.batch_optimal import OBJECTIVES, choose_together, learn_gains
@@ -112,6 +112,28 @@ def sets(model: Any, test: Any) -> dict[str, Any]:
     return found
 
 
+def errors_table(models: dict[str, Any]) -> str:
+    """Return ECE@5 before, after and by isotonic regression, and after by frequency band."""
+    header = ["model", "before", "after", "isotonic regression", "after: head", "torso", "tail", "isotonic: tail"]
+    rows = []
+    for title, found in models.items():
+        error, other = found["ECE@5"], found["ECE@5"].get("isotonic regression", {})
+        cells = [error["before"]["all"], error["after"]["all"], other.get("all")]
+        cells += [*(error["after"][band] for band in ("head", "torso", "tail")), other.get("tail")]
+        rows.append([title, *("–" if cell is None else f"{cell:.2f}" for cell in cells)])
+    return markdown_table(header, rows)
+
+
+def together_table(models: dict[str, Any]) -> str:
+    """Return the metrics of the k best labels and of labels that are chosen for an objective."""
+    rows = [
+        [title, how, *(f"{metrics[name]:.2f}" for name in SHOWN)]
+        for title, found in models.items()
+        for how, metrics in found["ranked"].items()
+    ]
+    return markdown_table(["model", "labels", *SHOWN], rows, left=(0, 1))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipes", nargs="*", default=DEFAULT, metavar="RECIPE")
@@ -121,7 +143,8 @@ def main() -> None:
     for title in arguments.recipes:
         models = load("decisions", arguments.out).get("models", {})
         models[title] = measured(title, arguments)
-        save("decisions", {"models": models}, "python -m benchmarks.tail.decisions", folder=arguments.out)
+        content = {"models": models, "table": errors_table(models), "together": together_table(models)}
+        save("decisions", content, "python -m benchmarks.tail.decisions", folder=arguments.out)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,9 @@ from longtail.bench.results import TABLE, Result, table_rows
 from scripts.pages.lab import PAGE_OF_OTHERS, TITLES, Lab, best_first
 from scripts.pages.picture import Point, draw, frontier, in_view, point_of
 
-COLUMNS = ("recipe", "P@1", "P@5", "PSP@1", "PSP@5", "tail R@5", "train s", "model MB")
+COLUMNS = (
+    "recipe", "P@1", "P@5", "PSP@1", "PSP@5", "macro-F1@5", "coverage@5", "tail R@5", "train s", "model MB"
+)  # fmt: skip
 MOST_ROWS = 20
 BASELINE = "popularity"
 DO_NOT_EDIT = "<!-- Made by `python -m scripts.pages` from the JSON files in docs/lab; do not edit. -->"

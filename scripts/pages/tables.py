@@ -30,7 +30,9 @@ def _stored(name: str) -> Callable[[Lab], str]:
 
 # --- README -----------------------------------------------------------------------------------------------------------
 
-README_COLUMNS = ("recipe", "P@1", "P@5", "PSP@1", "PSP@5", "tail R@5", "train s", "model MB")
+README_COLUMNS = (
+    "recipe", "P@1", "P@5", "PSP@1", "PSP@5", "macro-F1@5", "coverage@5", "tail R@5", "train s", "model MB"
+)  # fmt: skip
 README_RECIPES = (
     "popularity", "dismec", "dismec-pw-cb", "bonsai", "bonsai-pw-cb", "propensityrerank-bonsai", "ranknet-dismec",
     "glas", "fastxml",
@@ -45,6 +47,12 @@ def _readme(lab: Lab) -> str:
     links = "all datasets and pictures: [docs/results.md](docs/results.md), commits and commands: "
     links += "[docs/lab/eurlex57k.md](docs/lab/eurlex57k.md)."
     return f"{markdown_table(README_COLUMNS, rows)}\n\n{machines}; {links}"
+
+
+# --- decisions.md -----------------------------------------------------------------------------------------------------
+
+TABLES["decisions-calibration"] = _stored("decisions")
+TABLES["decisions-together"] = lambda lab: str(lab.benchmarks["decisions"]["together"])
 
 
 # --- dismec.md --------------------------------------------------------------------------------------------------------

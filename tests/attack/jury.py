@@ -117,6 +117,8 @@ def _tried(case: dict[str, Any]) -> Verdict:
             points = planted(n_points, seed=5).inputs(model.input_kind)
             predictions = model.predict(points, k=min(3, model.n_labels_))
             wrong = _wrong(predictions, n_points, model.n_labels_)
+            if not wrong and model.has_probabilities():
+                wrong = _wrong(model.predict_sets(points, threshold=0.2), n_points, model.n_labels_)
             if wrong:
                 return Verdict(False, f"a prediction {wrong}")
     except LongtailError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import longtail
 from contract.models import NAMES, TRAIN, make
-from contract.planted import N_LABELS
+from contract.planted import N_LABELS, planted
 from longtail.core.estimator import Estimator
 
 # Quality does not matter here: one pass is enough.
@@ -61,6 +61,13 @@ VARIANTS: dict[str, Callable[[], Estimator]] = {
     "attentionxml, tree": lambda: make("attentionxml", epochs=1, clusters_above=2, cluster_size=2, beam=2),
 }
 
+# These are calibrated after their training: their directories hold probabilities, too.
+_CALIBRATED = ("dismec, probabilities", "propensityrerank, objective")
+VARIANTS |= {
+    _CALIBRATED[0]: longtail.DiSMEC,
+    _CALIBRATED[1]: lambda: longtail.PropensityRerank(base=longtail.DiSMEC(), folds=2, objective="macro-f1@3"),
+}
+
 VICTIMS: dict[str, Callable[[], Estimator]] = {name: _plain(name) for name in NAMES} | VARIANTS
 # Those that need no torch, for tests that take seconds.
 LIGHT = [
@@ -80,5 +87,9 @@ def saved(name: str) -> Path:
     path = Path(_folder().name) / name.replace(" ", "-").replace(",", "")
     model = VICTIMS[name]()
     names = [f"label {i}" for i in range(N_LABELS)]
-    model.fit(TRAIN.inputs(model.input_kind), TRAIN.Y, label_names=names).save(path)
+    model.fit(TRAIN.inputs(model.input_kind), TRAIN.Y, label_names=names)
+    if name in _CALIBRATED:
+        unseen = planted(60, seed=5)
+        model.calibrate(unseen.inputs(model.input_kind), unseen.Y)
+    model.save(path)
     return path

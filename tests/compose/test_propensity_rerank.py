@@ -207,3 +207,27 @@ def test_labels_without_points_and_propensities_of_ones_own():
     )
     with pytest.raises(ParameterError, match="propensit"):
         longtail.PropensityRerank(propensity=[0.5], folds=2).fit(X, Y)
+
+
+def test_an_objective_ranks_by_what_a_label_is_worth_and_keeps_its_probabilities(tmp_path):
+    data = longtail.make_longtail(n_points=1500, n_labels=150, n_features=500, random_state=1)
+    train, test = data.train, data.test
+    settings = {"exponent": 0, "candidates": 30, "held_out": 0.3}
+    by = {
+        objective: longtail.PropensityRerank(objective=objective, **settings).fit(train.X, train.Y)
+        for objective in (None, "macro-f1@5")
+    }
+    macro = {
+        objective: longtail.metrics.evaluate(model.predict(test.X, k=5), test.Y)["macro-F1@5"]
+        for objective, model in by.items()
+    }
+    assert macro["macro-f1@5"] > macro[None]
+    model = by["macro-f1@5"]
+    found = model.predict(test.X[:50], k=5, calibrated=True)
+    base = by[None].predict(test.X[:50], k=30, calibrated=True).to_csr(150).toarray()
+    np.testing.assert_allclose(found.scores, np.take_along_axis(base, found.labels, axis=1), rtol=1e-2, atol=1e-5)
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(longtail.load_model(tmp_path / "m").predict(test.X[:50], k=5).labels, found.labels)
+    for wrong in ("psp@5", "macro-f1", "coverage@5", 3):
+        with pytest.raises(ParameterError, match="objective is"):
+            longtail.PropensityRerank(objective=wrong).fit(train.X, train.Y)

@@ -28,7 +28,7 @@ def _tail_recall(result: Result) -> str:
 
 TABLE: dict[str, Callable[[Result], str]] = {
     "recipe": lambda result: result["recipe"],
-    **{name: _metric(name) for name in ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "coverage@5")},
+    **{name: _metric(name) for name in ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "macro-F1@5", "coverage@5")},
     "tail R@5": _tail_recall,
     "train s": _measured("train_s", 1),
     "predict s": _measured("predict_s", 2),

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from longtail.compose.candidates import Candidates
+import numpy as np
+from numpy.typing import NDArray
+
+from longtail.compose.candidates import Candidates, best_of
 from longtail.compose.reranker import Reranker
+from longtail.core.batch_optimal import POINTWISE, Gains, learn_gains
+from longtail.core.calibration import log_probability
+from longtail.core.check_arrays import check_above_zero, check_finite
 from longtail.core.parameters import check_at_least_zero
+from longtail.core.predictions import Predictions
 from longtail.core.run import Run
+from longtail.core.state import State
+from longtail.errors import ParameterError
 
 _FIXED = 0.5  # without a price
+_LEAST = 1e-30  # probabilities are above 0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -33,6 +44,10 @@ class PropensityRerank(Reranker):
     exponent : float or None, default None
         A number to use instead of the chosen one: 0 ranks as the base does, 1 aims at the best propensity-scored
         precision. It may be changed after `fit`, or given to `predict`, without training again.
+    objective : str or None, default None
+        "macro-f1@5" or "macro-recall@5", with any cut-off: rank by what a label is worth to this metric instead, by
+        gains and offsets per label that were learned on the unseen points (`longtail.core.batch_optimal`). The exponent
+        then has no effect; more candidates, e.g. 50, help.
     candidates : int, default 15
         Number of labels of the base that are re-ranked. A larger k in `predict` raises this number, which may change
         the first labels a little.
@@ -61,18 +76,65 @@ class PropensityRerank(Reranker):
     """
 
     max_precision_loss: float | None = 1.0
+    objective: str | None = None
+
+    gains_ = None  # type: Gains | None  # a comment, since an annotation would make it a parameter
 
     @property
     def score_scale(self) -> str | None:  # type: ignore[override]
         """The scale of scores: logarithms of probabilities with exponent 0."""
         exponent = getattr(self, "exponent_", None) if self.exponent is None else self.exponent
-        return "log probability" if exponent == 0 else None
+        return "log probability" if exponent == 0 and self.objective is None else None
 
     def check_parameters(self) -> None:
         super().check_parameters()
+        parse_objective(self.objective)
         if self.max_precision_loss is not None:
             check_at_least_zero(max_precision_loss=self.max_precision_loss)
 
     def _learn(self, unseen: Candidates, run: Run) -> None:
         loss = self.max_precision_loss
         self.exponent_ = _FIXED if loss is None else self._chosen_exponent(unseen, loss)
+        wanted = parse_objective(self.objective)
+        self.gains_ = None
+        if wanted is not None:
+            likely = np.where(unseen.labels >= 0, np.exp(log_probability(unseen.log_odds)), -np.inf)
+            found = Predictions(unseen.labels, np.maximum(likely, _LEAST, where=unseen.labels >= 0, out=likely))
+            self.gains_ = learn_gains(found, wanted[1], wanted[0], self.label_counts_ / self.n_points_)
+
+    def _predict(self, X: Any, k: int) -> Predictions:
+        if self.gains_ is None:
+            return super()._predict(X, k)
+        labels, log_odds = self._propose(X, k)
+        return best_of(labels, self.gains_(labels, np.exp(log_probability(log_odds))), k)
+
+    def _scores_to_calibrate(self, found: Predictions) -> NDArray[np.float32]:
+        if self.gains_ is None:
+            return super()._scores_to_calibrate(found)
+        return np.log(np.clip(self.gains_.undone(found.labels, found.scores), _LEAST, 1)).astype(np.float32)
+
+    def _get_state(self) -> State:
+        state = super()._get_state()
+        if self.gains_ is not None:
+            state.arrays |= {"gain": self.gains_.gain, "offset": self.gains_.offset}
+        return state
+
+    def _set_state(self, state: State) -> None:
+        super()._set_state(state)
+        self.gains_ = None
+        if "gain" in state.arrays:
+            gain, offset = (state.array(name, np.float64, (self.n_labels_,)) for name in ("gain", "offset"))
+            check_above_zero("gain", gain)
+            check_finite("offset", offset)
+            self.gains_ = Gains(gain, offset)
+
+
+def parse_objective(objective: Any) -> tuple[str, int] | None:
+    """Return metric and cut-off of an objective such as "macro-f1@5", or raise ParameterError."""
+    if objective is None:
+        return None
+    name, at, digits = str(objective).lower().partition("@")
+    if name not in POINTWISE or not at or not digits.isascii() or not digits.isdigit() or int(digits) < 1:
+        choices = " or ".join(f"{one}@5" for one in POINTWISE)
+        raise ParameterError(f"objective is {objective!r}, but must be {choices}, with any cut-off, or None")
+    return name, int(digits)

@@ -124,6 +124,10 @@ class Gains(NamedTuple):
         likely = np.where(labels >= 0, probabilities, 0)
         return np.where(labels >= 0, self.gain[labels] * likely + self.offset[labels], -np.inf)
 
+    def undone(self, labels: NDArray[np.int32], worth: NDArray[Any]) -> Floats:
+        """Return the probabilities behind the worth of candidates; 0 for padding."""
+        return np.where(labels >= 0, (worth - self.offset[labels]) / self.gain[labels], 0)
+
     def best_of(self, found: Predictions, k: int) -> Predictions:
         """Return the k candidates that are worth most, best first, with their worth as scores."""
         labels, scores = empty_top(len(found), min(k, found.k))

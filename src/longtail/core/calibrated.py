@@ -71,8 +71,8 @@ class ModelCalibration:
         """Undo `to_state`, or raise ModelError if this does not fit the model."""
         functions = CalibrationOfGroups.from_state(state.part("functions"))
         edges = state.array("edges", np.int64, (None,))
-        if (np.diff(edges) <= 0).any():
-            raise ModelError("the edges of a calibration must increase")
+        if edges.size > len(_SHARES) or (np.diff(edges) <= 0).any():
+            raise ModelError(f"the edges of a calibration must increase, and be at most {len(_SHARES)}")
         wanted = n_score_groups(model) * (edges.size + 1)
         if len(functions.parts) != wanted:
             raise ModelError(f"there are {len(functions.parts)} calibrations for {wanted} groups of labels")
