@@ -144,6 +144,10 @@ def test_health_metrics_and_pages(service):
     assert 'longtail_requests_total{route="/v1/projects/{project_id}/suggest",status="200"}' in numbers
     assert "longtail_request_seconds_bucket" in numbers
     assert "longtail_batch_size_bucket" in numbers
+    status, listed, _ = call(service.address, "/docs")
+    assert status == 200
+    assert "POST /v1/projects/{project_id}/suggest" in listed
+    assert "labels never to suggest" in listed
     status, _, head = call(service.address, "/")  # the page, or without one the list of addresses
     assert status == 200
     assert "html" in head["content-type"]

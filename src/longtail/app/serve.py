@@ -11,9 +11,7 @@ import typer
 def serve(
     models: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NAME=]MODEL...", help="Model directories, with ids for addresses.", show_default=False
-        ),
+        typer.Argument(metavar="[NAME=]MODEL", help="Model directories, with ids for addresses.", show_default=False),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings of the service (TOML); options here come first.")

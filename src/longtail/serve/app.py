@@ -14,6 +14,7 @@ import longtail
 from longtail.errors import MissingExtraError
 from longtail.serve import metrics, problems
 from longtail.serve.annif import annif_routes
+from longtail.serve.docs_page import add_docs
 from longtail.serve.gate import Gate
 from longtail.serve.own import own_routes
 from longtail.serve.page_files import add_page
@@ -51,13 +52,15 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
         await service.stop()
 
     app = FastAPI(
-        title="longtail", version=longtail.__version__, lifespan=lifespan, redirect_slashes=False,
+        title="longtail", version=longtail.__version__, lifespan=lifespan, redirect_slashes=False, docs_url=None,
+        redoc_url=None,
         description="Suggests labels for texts. /v1 is the REST API of Annif; /longtail/v1 has more.",
     )  # fmt: skip
     problems.install(app)
     app.include_router(annif_routes(service))
     app.include_router(own_routes(service))
     _add_health(app, service)
+    add_docs(app)
     add_page(app)
     if settings.cors_origins:
         app.add_middleware(
