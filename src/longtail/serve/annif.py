@@ -68,7 +68,6 @@ def _add_suggestions(routes: APIRouter, service: Service) -> None:
     async def suggest_one(project_id: str, request: Request) -> Response:
         """Suggest labels for a text."""
         served = service.models.get(project_id)
-        service.queue.check_room()  # before the body is read: a refusal must cost little
         fields = await fields_of(request)
         form = _form(fields)
         shown_in = service.language(served, form.language)

@@ -64,7 +64,7 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
             CORSMiddleware, allow_origins=settings.cors_origins, allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type"],
         )  # fmt: skip
-    return Gate(app, settings, lambda: service.draining), service
+    return Gate(app, settings, lambda: service.draining, service.queue.check_room), service
 
 
 def _add_health(app: FastAPI, service: Service) -> None:

@@ -21,7 +21,10 @@ from longtail.serve.problems import busy
 logger = logging.getLogger(__name__)
 
 _START = 0.002  # seconds per text that are expected before any was predicted
+_TICK = 0.02  # seconds between looks at how late the event loop is
 _MEMORY = 0.1  # share of the newest batch in the expected seconds per text
+
+_REJECTED = metrics.rejected.labels("queue")
 
 
 @dataclass(eq=False)
@@ -70,12 +73,13 @@ class BatchQueue:
         self._per_input = _START
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="predict")
         self._active: asyncio.Task[None] | None = None
+        self._lag = 0.0  # seconds that the event loop is behind: requests that it has not read yet are waiting, too
 
     def check_room(self, count: int = 1) -> None:
         """Raise a problem with status 503 if there is no room for `count` more inputs."""
-        expected = (self.waiting + self._running) * self._per_input
-        if self.waiting + count > self.most or (self.waiting and expected > self.seconds):
-            metrics.rejected.labels("queue").inc()
+        expected = (self.waiting + self._running) * self._per_input + self._lag
+        if self.waiting + count > self.most or ((self.waiting or self._lag) and expected > self.seconds):
+            _REJECTED.inc()
             raise busy("too many requests are waiting; try again in a moment", expected)
 
     async def submit(self, key: tuple[Any, ...], work: Callable[[list[Any]], Sequence[Any]], inputs: Any) -> Any:
@@ -101,6 +105,14 @@ class BatchQueue:
         if self._active is None:
             self._active = asyncio.create_task(self._run())
         return await job.answer
+
+    async def watch_lag(self) -> None:
+        """Measure, without end, how late the event loop is; one that is late has no room for more."""
+        while True:
+            due = time.perf_counter() + _TICK
+            await asyncio.sleep(_TICK)
+            late = time.perf_counter() - due
+            self._lag = late if late > _TICK else 0.0
 
     async def close(self) -> None:
         """Wait for what was accepted, and end the thread."""

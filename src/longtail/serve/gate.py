@@ -9,6 +9,7 @@ import asyncio
 import hmac
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
 from typing import Any
 
 from longtail.serve import metrics
@@ -19,7 +20,14 @@ from longtail.serve.settings import Settings
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+_QUEUED = ("/suggest", "/suggest-batch", "/predict", "/explain")  # ends of addresses whose requests wait in the queue
 _PROTECTED = ("/v1", "/longtail", "/metrics", "/openapi.json", "/docs")
+
+
+@lru_cache(maxsize=1000)
+def _counters(route: str, status: int) -> tuple[Any, Any]:
+    """Return the numbers of an address and a status; looking them up takes longer than counting."""
+    return metrics.requests.labels(route, str(status)), metrics.seconds.labels(route)
 
 
 class Gate:
@@ -33,10 +41,15 @@ class Gate:
         Settings of the service.
     closing : callable
         Returns whether the service is about to end: connections are then closed after their answer.
+    check_room : callable
+        Raises a problem where the queue is full: requests that would wait in it are then refused before anything of
+        them is read or parsed, since under overload most of the work is refusing.
     """
 
-    def __init__(self, app: Any, settings: Settings, closing: Callable[[], bool]) -> None:
-        self.app, self.settings, self.closing = app, settings, closing
+    def __init__(
+        self, app: Any, settings: Settings, closing: Callable[[], bool], check_room: Callable[[], None]
+    ) -> None:
+        self.app, self.settings, self.closing, self.check_room = app, settings, closing, check_room
         self.token = settings.token.get_secret_value().encode() if settings.token else None
         self.log = AccessLog() if settings.access_log else None
 
@@ -103,9 +116,9 @@ class Passage:
     def record(self) -> None:
         """Count the request, and log it."""
         spent = time.perf_counter() - self.start
-        route = getattr(self.scope.get("route"), "path", "other")
-        metrics.requests.labels(route, str(self.status)).inc()
-        metrics.seconds.labels(route).observe(spent)
+        count, duration = _counters(getattr(self.scope.get("route"), "path", "other"), self.status)
+        count.inc()
+        duration.observe(spent)
         if self.gate.log is not None:
             self.gate.log.write(self.scope, self.status, spent, self.read, self.sent)
 
@@ -124,6 +137,11 @@ class Passage:
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self.gate.settings.max_body:
             return self._too_large()
+        if self.scope["method"] == "POST" and self.scope["path"].endswith(_QUEUED):
+            try:
+                self.gate.check_room()
+            except Problem as full:
+                return full
         return None
 
     def _too_large(self) -> Problem:

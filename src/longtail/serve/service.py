@@ -53,6 +53,7 @@ class Service:
     def start(self, on_failure: Any) -> None:
         """Begin to load the models, in a thread, and to watch their directories if the settings say so."""
         self._spawn(self._load(on_failure))
+        self._spawn(self.queue.watch_lag())
         if self.settings.watch:
             self._spawn(self._watch())
 

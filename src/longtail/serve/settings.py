@@ -76,7 +76,7 @@ class Settings(BaseSettings):
         Characters of a text.
     queue : int, default 512
         Texts that may wait in one worker.
-    queue_seconds : float, default 0.1
+    queue_seconds : float, default 0.06
         A single text is refused where the texts before it are expected to take longer.
     batch : int, default 32
         Texts that are predicted together.
@@ -106,7 +106,7 @@ class Settings(BaseSettings):
     max_body: int = Field(8 * 2**20, ge=1)
     max_text: int = Field(1_000_000, ge=1)
     queue: int = Field(512, ge=MOST_DOCUMENTS)
-    queue_seconds: float = Field(0.1, gt=0)
+    queue_seconds: float = Field(0.06, gt=0)
     batch: int = Field(32, ge=1)
     time_limit: float = Field(30, gt=0)
     idle_limit: float = Field(10, gt=0)

@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 _CANNOT_LOAD = 3  # as in `worker`, which must not be imported here: it would load the models' libraries
 _QUICK = 5.0  # seconds: a worker that ends sooner is not replaced at once
+_MOST_QUICK = 5  # in a row, and the service gives up
 _BACKLOG = 1024  # connections that the system keeps until a worker takes them
 
 
@@ -79,10 +80,10 @@ class Supervisor:
             self._end_all()
             for number, handler in before.items():
                 signal.signal(number, handler)
-            self.listening.close()
             shutil.rmtree(self._numbers, ignore_errors=True)
 
     def _watch(self, say: Callable[[str], None]) -> int:
+        quick = 0
         while not self._stopping:
             time.sleep(0.1)  # a signal ends it early
             if self._again:
@@ -96,8 +97,11 @@ class Supervisor:
                 if code == _CANNOT_LOAD:
                     raise ModelError("a worker cannot load the models; the line above says why")
                 said = f"signal {-code}" if code < 0 else f"exit code {code}"
+                quick = quick + 1 if time.monotonic() - self._started.pop(pid) < _QUICK else 0
+                if quick == _MOST_QUICK:
+                    raise ModelError(f"{quick} workers in a row ended at once ({said}); the lines above may say why")
                 say(f"warning: worker {pid} ended ({said}); starting another")
-                if time.monotonic() - self._started.pop(pid) < _QUICK:
+                if quick:
                     time.sleep(1)
                 self._start()
         return 0
@@ -117,6 +121,7 @@ class Supervisor:
 
     def _end_all(self) -> None:
         """Ask all workers to end, and wait until they have finished; those that do not are killed."""
+        self.listening.close()  # workers still have it; when they close it, too, new connections are refused at once
         self._signal_all(signal.SIGTERM)
         until = time.monotonic() + self.settings.drain + self.settings.time_limit + 10
         for worker in self._workers.values():

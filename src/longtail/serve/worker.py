@@ -22,6 +22,8 @@ from longtail.serve.app import create_app
 from longtail.serve.connections import GuardedProtocol
 from longtail.serve.settings import Settings, from_json
 
+# Seconds that the prediction thread may keep the event loop waiting for the interpreter; by default 0.005.
+_SWITCH = 0.001
 CANNOT_LOAD = 3  # exit code: starting another worker would not help
 
 
@@ -81,6 +83,7 @@ def main() -> int:
     """Serve until a signal; return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    sys.setswitchinterval(_SWITCH)
     settings = from_json(sys.stdin.read())
     listening = socket.socket(fileno=int(sys.argv[1]))
     worker = Worker(settings)

@@ -1,0 +1,188 @@
+"""What must hold when things go wrong: workers killed, models replaced, a full disk, the end of the service."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import resource
+import signal
+import threading
+import time
+
+import pytest
+
+from longtail.serve.feedback import append_durably
+from serve.conftest import text_model, words_of
+from serve.running import call, start
+
+SUGGEST = "/v1/projects/m/suggest"
+FEEDBACK = "/longtail/v1/models/m/feedback"
+FORM = f"text={words_of(3).replace(' ', '+')}&limit=1".encode()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faults")
+    text_model().save(folder / "model")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def running(place):
+    running = start(f"m={place / 'model'}", "--workers", 2, "--feedback", place / "feedback")
+    yield running
+    running.stop()
+
+
+class Load:
+    """Clients that send suggestions and feedback until told to stop; every answer is noted."""
+
+    def __init__(self, address: str, clients: int = 3) -> None:
+        self.address, self.stop = address, threading.Event()
+        self.statuses: list[int] = []
+        self.broken: list[BaseException] = []
+        self.refused = 0
+        self.acknowledged: list[str] = []
+        self._threads = [threading.Thread(target=self._client, args=(i,)) for i in range(clients)]
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        for thread in self._threads:
+            thread.join(30)
+
+    def _client(self, client: int) -> None:
+        number = 0
+        while not self.stop.is_set():
+            number += 1
+            text = f"feedback {client} {number}"
+            try:
+                self.statuses.append(call(self.address, SUGGEST, FORM)[0])
+                status = call(self.address, FEEDBACK, {"text": text, "accepted": ["c1"]})[0]
+                self.statuses.append(status)
+                if status == 200:
+                    self.acknowledged.append(text)
+            except (http.client.HTTPException, OSError) as error:
+                reason = getattr(error, "reason", error)
+                if isinstance(reason, ConnectionRefusedError):
+                    self.refused += 1
+                    time.sleep(0.05)
+                else:
+                    self.broken.append(reason)
+
+
+def stored(place) -> list[str]:
+    return [json.loads(line)["text"] for line in (place / "feedback" / "m.jsonl").read_text().splitlines()]
+
+
+def wait_for(condition, seconds=30):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_killed_worker_is_replaced_and_no_acknowledged_feedback_is_lost(running, place):
+    with Load(running.address) as load:
+        wait_for(lambda: len(load.acknowledged) > 5)
+        victim = running.workers[0]
+        os.kill(victim, signal.SIGKILL)
+        seen = len(load.statuses)
+        wait_for(lambda: victim not in running.workers and len(running.workers) == 2)
+        wait_for(lambda: len(load.statuses) > seen + 10)
+    assert set(load.statuses) <= {200, 503}  # 503: a request that met the new worker while it was loading
+    assert len(load.broken) <= 3  # at most what the killed worker had in hand, one request per client
+    assert set(load.acknowledged) <= set(stored(place))
+    assert "starting another" in running.log.read_text()
+
+
+def test_a_replaced_model_answers_without_a_failed_request(running, place):
+    wait_for(lambda: [call(running.address, "/health/ready")[0] for _ in range(6)] == [200] * 6)
+    before = call(running.address, "/v1/projects/m")[1]["modification_time"]
+    changed = text_model(1)
+    changed.label_names_ = changed.model_.label_names_ = [f"new{i}" for i in range(6)]
+    with Load(running.address, clients=2) as load:
+        wait_for(lambda: len(load.statuses) > 5)
+        changed.vocabulary_ = None
+        changed.save(place / "model", overwrite=True)
+        running.process.send_signal(signal.SIGHUP)
+
+        def all_new():
+            found = [call(running.address, SUGGEST, FORM)[1]["results"][0]["uri"] for _ in range(6)]
+            return found == ["new3"] * 6
+
+        wait_for(all_new)
+    assert load.broken == []
+    # The clients' feedback names a label of the old model: 404 once it is gone.
+    assert set(load.statuses) <= {200, 404}
+    assert call(running.address, "/v1/projects/m")[1]["modification_time"] > before
+
+
+def test_a_model_that_cannot_be_loaded_does_not_take_the_place_of_one_that_can(running, place):
+    manifest = place / "model" / "manifest.json"
+    good = manifest.read_bytes()
+    manifest.write_bytes(good[: len(good) // 2])
+    running.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "the old one stays" in running.log.read_text())
+    assert call(running.address, SUGGEST, FORM)[1]["results"][0]["uri"] == "new3"
+    manifest.write_bytes(good)
+
+
+def test_sigterm_finishes_what_was_accepted(running):
+    with Load(running.address) as load:
+        wait_for(lambda: len(load.statuses) > 10)
+        running.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: load.refused > 0)
+        assert running.process.wait(30) == 0
+    assert load.broken == []
+    assert set(load.statuses) <= {200, 404}
+    assert "Traceback" not in running.log.read_text()
+
+
+def test_a_full_disk_is_an_error_and_the_file_stays_whole(tmp_path):
+    file = tmp_path / "m.jsonl"
+    append_durably(file, b'{"a": 1}\n')
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            append_durably(file, b'{"b": 22222222222222222222222222}\n')
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert file.read_bytes() == b'{"a": 1}\n'
+    append_durably(file, b'{"c": 3}\n')
+    assert file.read_bytes() == b'{"a": 1}\n{"c": 3}\n'
+
+
+def test_a_line_that_a_kill_cut_short_is_removed(tmp_path):
+    file = tmp_path / "m.jsonl"
+    file.write_bytes(b'{"a": 1}\n{"b": ')
+    append_durably(file, b'{"c": 3}\n')
+    assert file.read_bytes() == b'{"a": 1}\n{"c": 3}\n'
+
+
+def test_a_service_with_a_full_disk_says_so(place):
+    """The limit on file sizes is inherited by the workers; only feedback is written by them."""
+    text_model().save(place / "model", overwrite=True)
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000)); "
+    full = start(f"m={place / 'model'}", "--feedback", place / "full", before=limit)
+    try:
+        long = {"text": "word " * 1500, "accepted": ["c1"]}
+        answers = [call(full.address, FEEDBACK, long) for _ in range(12)]
+        statuses = [status for status, _, _ in answers]
+        assert statuses[0] == 200
+        assert statuses[-1] == 507
+        assert "full" in answers[-1][1]["detail"]
+        lines = (place / "full" / "m.jsonl").read_text().splitlines()
+        assert len([json.loads(line) for line in lines]) == statuses.count(200)
+        with contextlib.suppress(ValueError):
+            assert "feedback was not stored" in full.log.read_text()
+        assert call(full.address, SUGGEST, FORM)[0] == 200
+    finally:
+        full.stop()
