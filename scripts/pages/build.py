@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scripts.pages import gpu_tables, text_tables  # noqa: F401  (they add their tables)
+from scripts.pages import gpu_tables, serve_tables, text_tables  # noqa: F401  (they add their tables)
 from scripts.pages.lab import Lab
 from scripts.pages.marks import filled
 from scripts.pages.results import benchmarks_page, dataset_page, pictures, results_page

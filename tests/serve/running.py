@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -54,13 +53,13 @@ def call(address: str, path: str, body: Any = None, headers: dict[str, str] | No
     return status, json.loads(content) if content and is_json else content.decode(), head
 
 
-def start(*arguments: object, environment: dict[str, str] | None = None, limit: float = 60) -> Running:
-    """Run `longtail serve ARGUMENTS --port 0` and wait until it is ready."""
+def start(*arguments: object, before: str = "", limit: float = 60) -> Running:
+    """Run `longtail serve ARGUMENTS --port 0`, after the code `before`, and wait until it is ready."""
     log = Path(tempfile.mkstemp(suffix=".log")[1])
     with open(log, "wb") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-c", RUN, "serve", *map(str, arguments), "--port", "0"],
-            stderr=stream, env={**os.environ, **(environment or {})},
+            [sys.executable, "-c", before + RUN, "serve", *map(str, arguments), "--port", "0"],
+            stderr=stream,
         )  # fmt: skip
     until = time.monotonic() + limit
     address = None

@@ -8,17 +8,9 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from longtail.serve import metrics
-from longtail.serve.problems import MEDIA_TYPE
+from longtail.serve.problems import raw_refusal
 
-_FULL = b'{"type": "about:blank", "title": "Service Unavailable", "status": 503, "detail": "too many connections"}'
-_REFUSAL = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Type: "
-    + MEDIA_TYPE.encode()
-    + b"\r\nContent-Length: "
-    + str(len(_FULL)).encode()
-    + b"\r\n\r\n"
-    + _FULL
-)
+_LAST_REQUEST = 0.3  # seconds
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -33,10 +25,17 @@ class GuardedProtocol(HttpToolsProtocol):
         metrics.connections.inc()
         if len(self.connections) > self.max_connections:
             metrics.rejected.labels("connections").inc()
-            transport.write(_REFUSAL)
+            transport.write(raw_refusal("too many connections are open; try again in a moment"))
             transport.close()
             return
         self._expect()
+
+    def shutdown(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            # A request may be on its way, or in the system's buffer: closing now would answer it with a reset.
+            self.loop.call_later(_LAST_REQUEST, super().shutdown)
+        else:
+            super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         metrics.connections.dec()

@@ -52,6 +52,13 @@ def busy(detail: str, seconds: float = 1) -> Problem:
     return Problem(503, detail, headers={"Retry-After": str(max(1, round(seconds)))})
 
 
+def raw_refusal(detail: str) -> bytes:
+    """Return a whole answer with status 503, for connections that no application gets to see."""
+    body = problem_response(503, detail).body
+    head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}Retry-After: 1\r\nConnection: close\r\n\r\n".encode() + bytes(body)
+
+
 def install(app: FastAPI) -> None:
     """Make every error of an app a problem."""
 

@@ -22,13 +22,15 @@ from typing import Any
 
 from longtail.errors import ModelError, ParameterError
 from longtail.serve.app import check_installed
+from longtail.serve.problems import raw_refusal
 from longtail.serve.settings import Settings, to_json
 
 logger = logging.getLogger(__name__)
 
-_CANNOT_LOAD = 3  # as in `worker`, which must not be imported here: it would load the models' libraries
+CANNOT_LOAD = 3  # exit code of a worker: starting another would not help
 _QUICK = 5.0  # seconds: a worker that ends sooner is not replaced at once
 _MOST_QUICK = 5  # in a row, and the service gives up
+_MARGIN = 0.2  # seconds
 _BACKLOG = 1024  # connections that the system keeps until a worker takes them
 
 
@@ -94,23 +96,24 @@ class Supervisor:
                 if code is None or self._stopping:
                     continue
                 self._forget(pid)
-                if code == _CANNOT_LOAD:
-                    raise ModelError("a worker cannot load the models; the line above says why")
+                if code == CANNOT_LOAD and not self._workers:
+                    raise ModelError("the models cannot be loaded; the line above says why")
                 said = f"signal {-code}" if code < 0 else f"exit code {code}"
                 quick = quick + 1 if time.monotonic() - self._started.pop(pid) < _QUICK else 0
-                if quick == _MOST_QUICK:
+                if quick >= _MOST_QUICK and not self._workers:
                     raise ModelError(f"{quick} workers in a row ended at once ({said}); the lines above may say why")
                 say(f"warning: worker {pid} ended ({said}); starting another")
                 if quick:
                     time.sleep(1)
-                self._start()
+                self._start("loaded")
         return 0
 
-    def _start(self) -> None:
+    def _start(self, when: str = "at once") -> None:
+        """Start a worker that takes requests at once, or, where others may be there, when its models are loaded."""
         environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": self._numbers}
         descriptor = self.listening.fileno()
         worker = subprocess.Popen(
-            [sys.executable, "-m", "longtail.serve.worker", str(descriptor)],
+            [sys.executable, "-m", "longtail.serve.worker", str(descriptor), when],
             stdin=subprocess.PIPE, pass_fds=[descriptor], env=environment,
             process_group=0,  # Ctrl-C reaches this process alone, which then tells the workers
         )  # fmt: skip
@@ -121,15 +124,32 @@ class Supervisor:
 
     def _end_all(self) -> None:
         """Ask all workers to end, and wait until they have finished; those that do not are killed."""
-        self.listening.close()  # workers still have it; when they close it, too, new connections are refused at once
         self._signal_all(signal.SIGTERM)
-        until = time.monotonic() + self.settings.drain + self.settings.time_limit + 10
+        drained = time.monotonic() + self.settings.drain + _MARGIN
+        until = drained + self.settings.time_limit + 10
+        while any(worker.poll() is None for worker in self._workers.values()) and time.monotonic() < until:
+            if time.monotonic() > drained:
+                self._refuse_waiting()
+            time.sleep(0.02)
         for worker in self._workers.values():
-            try:
-                worker.wait(max(0.1, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            if worker.poll() is None:
                 worker.kill()
                 worker.wait()
+        self._refuse_waiting()
+        self.listening.close()
+
+    def _refuse_waiting(self) -> None:
+        """Answer 503 to connections that no worker has taken; closing the socket would reset them."""
+        self.listening.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                connection, _ = self.listening.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.settimeout(_MARGIN)
+                    connection.recv(65536)
+                    connection.sendall(raw_refusal("the service is ending; try again in a moment"))
+                    connection.shutdown(socket.SHUT_WR)
+                    connection.recv(65536)
 
     def _signal_all(self, number: int) -> None:
         for worker in self._workers.values():

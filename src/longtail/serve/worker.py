@@ -1,8 +1,8 @@
-"""One worker process, started by `supervisor`: `python -m longtail.serve.worker DESCRIPTOR`, settings on stdin.
+"""One worker process, started by `supervisor`: `python -m longtail.serve.worker DESCRIPTOR WHEN`.
 
-SIGTERM drains: /health/ready says 503 and answers close their connections, so that clients go elsewhere; then the
-listening socket is closed, and the process ends when the last accepted request is answered. SIGHUP loads models that
-have changed.
+Settings come by standard input. SIGTERM drains: /health/ready says 503 and answers close their connections, so that
+clients go elsewhere; then the listening socket is closed, and the process ends when the last accepted request is
+answered. SIGHUP loads models that have changed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from longtail.errors import LongtailError, first_line
 from longtail.serve.app import create_app
 from longtail.serve.connections import GuardedProtocol
 from longtail.serve.settings import Settings, from_json
+from longtail.serve.supervisor import CANNOT_LOAD
 
 # Seconds that the prediction thread may keep the event loop waiting for the interpreter; by default 0.005.
 _SWITCH = 0.001
-CANNOT_LOAD = 3  # exit code: starting another worker would not help
 
 
 class Worker(uvicorn.Server):
@@ -88,15 +88,20 @@ def main() -> int:
     listening = socket.socket(fileno=int(sys.argv[1]))
     worker = Worker(settings)
     try:
+        if sys.argv[2] == "loaded":  # one that takes the place of another: requests wait, or other workers take them
+            worker.service.models.refresh()
         worker.run([listening])
     except KeyboardInterrupt:  # uvicorn raises the signals that it got once more, when it has ended
         return 0
-    failed = worker.service.failed
-    if failed is not None:
-        message = str(failed) if isinstance(failed, LongtailError) else f"{type(failed).__name__}: {first_line(failed)}"
-        logging.getLogger(__name__).error("%s", message)
-        return CANNOT_LOAD
-    return 0
+    except LongtailError as error:
+        return _failed(error)
+    return 0 if worker.service.failed is None else _failed(worker.service.failed)
+
+
+def _failed(error: BaseException) -> int:
+    message = str(error) if isinstance(error, LongtailError) else f"{type(error).__name__}: {first_line(error)}"
+    logging.getLogger(__name__).error("%s", message)
+    return CANNOT_LOAD
 
 
 if __name__ == "__main__":

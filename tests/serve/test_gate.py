@@ -1,0 +1,138 @@
+"""The gate and the queue in this process: token, origins, time limit, a full queue."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+
+from longtail.serve.app import create_app
+from longtail.serve.batching import BatchQueue
+from longtail.serve.problems import Problem
+from longtail.serve.settings import ModelSettings, Settings
+
+
+def settings(**more) -> Settings:
+    return Settings(models={"m": ModelSettings(path=Path("nowhere"))}, access_log=False, **more)
+
+
+async def answers(app, *requests):
+    """Send requests to an application whose models are not loaded."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:
+        return [await client.request(method, path, headers=headers) for method, path, headers in requests]
+
+
+def test_a_token_is_needed_for_all_but_health_and_the_page():
+    app, _ = create_app(settings(token="secret"))
+    right, wrong = {"Authorization": "Bearer secret"}, {"Authorization": "Bearer secre"}
+    requests = [("GET", path, {}) for path in ("/v1/projects", "/longtail/v1/models", "/metrics", "/openapi.json")]
+    for answer in asyncio.run(answers(app, *requests, ("GET", "/v1/projects", wrong))):
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert answer.headers["content-type"] == "application/problem+json"
+    ok = asyncio.run(answers(app, ("GET", "/v1/projects", right), ("GET", "/health/live", {}), ("GET", "/", {})))
+    assert [answer.status_code < 400 for answer in ok] == [True] * 3
+
+
+def test_scripts_of_other_sites_are_refused_unless_configured():
+    asked = {"Origin": "https://catalogue.example", "Access-Control-Request-Method": "POST"}
+    (refused,) = asyncio.run(answers(create_app(settings())[0], ("GET", "/v1/projects", asked)))
+    assert "access-control-allow-origin" not in refused.headers
+    app, _ = create_app(settings(cors_origins=["https://catalogue.example"], token="secret"))
+    allowed, other = asyncio.run(
+        answers(
+            app,
+            ("OPTIONS", "/v1/projects/m/suggest", asked),
+            ("OPTIONS", "/v1/projects/m/suggest", {**asked, "Origin": "https://other.example"}),
+        )
+    )
+    assert allowed.headers["access-control-allow-origin"] == "https://catalogue.example"
+    assert "access-control-allow-origin" not in other.headers
+
+
+def test_not_ready_while_loading_and_while_draining():
+    app, service = create_app(settings())
+    ready, project = asyncio.run(answers(app, ("GET", "/health/ready", {}), ("GET", "/v1/projects/m", {})))
+    assert (ready.status_code, project.status_code) == (503, 503)
+    assert ready.headers["retry-after"] == project.headers["retry-after"] == "1"
+    service.draining = True
+    (ready,) = asyncio.run(answers(app, ("GET", "/health/ready", {})))
+    assert ready.json()["detail"] == "draining"
+    assert ready.headers["connection"] == "close"
+
+
+def test_an_answer_that_takes_too_long_is_a_504():
+    app, service = create_app(settings(time_limit=0.05))
+
+    async def forever():
+        await asyncio.sleep(10)
+
+    app.app.get("/slow")(forever)
+    (answer,) = asyncio.run(answers(app, ("GET", "/slow", {})))
+    assert answer.status_code in (408, 504)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert service.queue.waiting == 0
+
+
+def test_a_fault_is_a_500_that_tells_nothing():
+    app, _ = create_app(settings())
+
+    def fail():
+        raise RuntimeError("the text was: secret")
+
+    app.app.get("/fault")(fail)
+    (answer,) = asyncio.run(answers(app, ("GET", "/fault", {})))
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_what_waits_becomes_one_batch_and_what_does_not_fit_is_refused_at_once():
+    gate, batches = threading.Event(), []
+
+    def work(inputs):
+        batches.append(list(inputs))
+        assert gate.wait(10)
+        return [one * 2 for one in inputs]
+
+    async def run():
+        queue = BatchQueue(most=4, seconds=1.0, batch=3)
+        first = asyncio.create_task(queue.submit(("m",), work, [1]))
+        await asyncio.sleep(0.05)  # it is being predicted
+        others = [asyncio.create_task(queue.submit(("m",), work, [i])) for i in (2, 3, 4, 5)]
+        await asyncio.sleep(0)
+        with pytest.raises(Problem) as full:
+            await queue.submit(("m",), work, [6])
+        assert full.value.status_code == 503
+        assert int(full.value.headers["Retry-After"]) >= 1
+        others[0].cancel()  # a client that has gone
+        gate.set()
+        found = [await first, *[await one for one in others[1:]]]
+        await queue.close()
+        return found, queue.waiting
+
+    found, waiting = asyncio.run(run())
+    assert found == [[2], [6], [8], [10]]
+    assert batches == [[1], [3, 4, 5]]
+    assert waiting == 0
+
+
+def test_one_bad_input_fails_alone():
+    def work(inputs):
+        if "bad" in inputs:
+            raise ValueError("bad")
+        return [one.upper() for one in inputs]
+
+    async def run():
+        queue = BatchQueue(most=10, seconds=1.0, batch=10)
+        tasks = [asyncio.create_task(queue.submit(("m",), work, [one])) for one in ("a", "bad", "b")]
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        await queue.close()
+        return found
+
+    first, bad, last = asyncio.run(run())
+    assert (first, last) == (["A"], ["B"])
+    assert isinstance(bad, ValueError)
