@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.compose.candidates import Candidates, best_of
+from longtail.compose.candidates import Candidates
 from longtail.compose.reranker import Reranker
 from longtail.core.batch_optimal import POINTWISE, Gains, learn_gains
-from longtail.core.calibration import log_probability
+from longtail.core.calibration import Floats, log_probability
 from longtail.core.check_arrays import check_above_zero, check_finite
 from longtail.core.parameters import check_at_least_zero
 from longtail.core.predictions import Predictions
@@ -102,11 +102,10 @@ class PropensityRerank(Reranker):
             found = Predictions(unseen.labels, np.maximum(likely, _LEAST, where=unseen.labels >= 0, out=likely))
             self.gains_ = learn_gains(found, wanted[1], wanted[0], self.label_counts_ / self.n_points_)
 
-    def _predict(self, X: Any, k: int) -> Predictions:
+    def _worth(self, labels: NDArray[np.int32], log_odds: Floats) -> Floats:
         if self.gains_ is None:
-            return super()._predict(X, k)
-        labels, log_odds = self._propose(X, k)
-        return best_of(labels, self.gains_(labels, np.exp(log_probability(log_odds))), k)
+            return super()._worth(labels, log_odds)
+        return self.gains_(labels, np.exp(log_probability(log_odds)))
 
     def _scores_to_calibrate(self, found: Predictions) -> NDArray[np.float32]:
         if self.gains_ is None:

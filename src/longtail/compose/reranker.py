@@ -91,7 +91,11 @@ class Reranker(Splits, Wrapper):
 
     def _predict(self, X: Any, k: int) -> Predictions:
         labels, log_odds = self._propose(X, k)
-        return best_of(labels, log_quotient(labels, log_odds, self._log_inverse, self._own_exponent()), k)
+        return best_of(labels, self._worth(labels, log_odds), k)
+
+    def _worth(self, labels: NDArray[np.int32], log_odds: Floats) -> Floats:
+        """Return what labels are ranked by."""
+        return log_quotient(labels, log_odds, self._log_inverse, self._own_exponent())
 
     def _explain(self, X: Any, label: int) -> Explanation:
         found = super()._explain(X, label)
@@ -100,7 +104,7 @@ class Reranker(Splits, Wrapper):
         labels = np.full((1, 2), label, np.int32)
         scores = np.array([[found.bias, found.score]])
         log_odds = self.calibration_(scores, score_groups(self.base_, labels)) + self._shift(X, label)
-        bias, score = log_quotient(labels, log_odds, self._log_inverse, self._own_exponent())[0].tolist()
+        bias, score = self._worth(labels, log_odds)[0].tolist()
         return found.carried(bias, score)
 
     def _shift(self, X: Any, label: int) -> float:
