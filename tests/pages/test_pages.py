@@ -92,7 +92,8 @@ ADDED_LATER = {
     "glas": {"accumulate": 1, "checkpoint_seconds": 60.0, "warmup": 0.0, "weight_decay": 0.0},
     "parabel": {"n_children": 2},  # binary, as before
     "pfastrexml": {"tail": "means", "weighting": None},
-    "propensityrerank": {"max_precision_loss": 1.0, "price_metric": "P@1"},  # without effect: exponents are given
+    # The price is without effect: exponents are given.
+    "propensityrerank": {"max_precision_loss": 1.0, "objective": None, "price_metric": "P@1"},
     "ranknet": {"price_metric": "P@1"},
     "xgrank": {
         "accumulate": 1, "checkpoint_seconds": 60.0, "epsilon": 1e-8, "schedule": "linear", "compile": False,
