@@ -55,8 +55,15 @@ def fixed_order() -> None:
 
 def fully_random_order() -> None:
     from longtail.linear import kernels
+    from longtail.linear.order import shuffle
 
-    kernels._CHUNK = 1
+    @njit
+    def shuffled(points, state):
+        order = points.copy()
+        shuffle(order, order.shape[0], state)
+        return order
+
+    kernels.shuffled = shuffled
 
 
 def all_points_every_pass() -> None:

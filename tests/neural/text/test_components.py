@@ -71,7 +71,7 @@ def test_the_encoder_compares_texts_of_labels_with_its_last_layer():
     shown = SimpleNamespace(
         start=lambda *task: done.append(task), advance=done.append, finish=lambda: done.append("finished")
     )
-    vectors = encoded(encoder, tokeniser.tokens(texts), tokeniser.pad, torch.device("cpu"), shown)
+    vectors = encoded(encoder, tokeniser.tokens(texts), tokeniser.pad, torch.device("cpu"), progress=shown)
     assert done == [("reading label texts", 3), 3, "finished"]
     torch.testing.assert_close(vectors.norm(dim=1), torch.ones(3))
     torch.testing.assert_close(vectors[0], vectors[2])
