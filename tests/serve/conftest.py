@@ -45,7 +45,7 @@ def folder(tmp_path_factory):
     with open(folder / "dev.jsonl", "w") as file:
         for text, labels in zip(unseen.texts, unseen.lists, strict=True):
             file.write(json.dumps({"text": text, "labels": [f"c{label}" for label in labels]}) + "\n")
-    (folder / "metrics.json").write_text(json.dumps({"P@1": 0.9}))
+    (folder / "metrics.json").write_text(json.dumps({"P@1": 90.0}))
     (folder / "service.toml").write_text(
         f"""
 feedback = "feedback"

@@ -78,7 +78,7 @@ class BatchQueue:
     def check_room(self, count: int = 1) -> None:
         """Raise a problem with status 503 if there is no room for `count` more inputs."""
         expected = (self.waiting + self._running) * self._per_input + self._lag
-        if self.waiting + count > self.most or (self.waiting >= self.batch and expected > self.seconds):
+        if self.waiting + count > self.most or (self.waiting > self.batch and expected > self.seconds):
             _REJECTED.inc()
             raise busy("too many requests are waiting; try again in a moment", expected)
 

@@ -33,7 +33,8 @@ class ModelSettings(BaseModel):
     calibration : path or None, default None
         Labelled texts that the model has not seen: scores become probabilities by them.
     metrics : path or None, default None
-        What `longtail evaluate --json` printed, to be shown with the model.
+        What `longtail evaluate --json` printed, or the report.json of `longtail report`, to be shown with the model;
+        what `longtail evaluate --keep` kept beside the model is shown in any case.
     """
 
     model_config = ConfigDict(extra="forbid")
