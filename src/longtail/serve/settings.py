@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     queue : int, default 512
         Texts that may wait in one worker.
     queue_seconds : float, default 0.06
-        A request is refused where the texts before it are expected to take longer, and are more than one batch.
+        A request is refused where those before it are expected to take longer, and are at least `batch` requests.
     batch : int, default 32
         Texts that are predicted together.
     time_limit : float, default 30
