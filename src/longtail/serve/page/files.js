@@ -113,7 +113,7 @@ export class Files {
     byId("progress").value = this.done;
     byId("progress-text").textContent = `${before}${number(this.done)} of ${counted(total, "text")}${failed ? `, ${number(failed)} failed` : ""}`;
     const { exponent, limit, threshold } = this.wish;
-    byId("dials").textContent = `At most ${counted(limit, "label")} per text of at least ${percent(threshold).replace("<\u00a00.1", "0")}, slider at ${exponent.toFixed(2)}.`;
+    byId("dials").textContent = `At most ${counted(limit, "label")} per text, each of at least ${(100 * threshold).toFixed(0)}\u00a0%, slider at ${exponent.toFixed(2)}.`;
     byId("stop").hidden = !this.stopped;
     byId("again").hidden = Boolean(this.stopped);
     for (const button of document.querySelectorAll("[data-download]")) button.disabled = !this.done;

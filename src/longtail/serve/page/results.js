@@ -107,8 +107,8 @@ function slide(row, from) {
 export function explained(tokens) {
   const { spoke, against } = summed(tokens);
   if (!spoke.length && !against.length) return [element("p", {}, "No word of the text speaks for this label.")];
-  const listed = (words, kind) => words.slice(0, SHOWN_WORDS).flatMap(([word, weight]) =>
-    [" ", element("mark", { className: kind }, word), ` ${Math.round(100 * Math.abs(weight))}\u00a0%`]);
+  const listed = (words, kind) => words.slice(0, SHOWN_WORDS).flatMap(([word, weight], i) =>
+    [i ? ", " : " ", element("mark", { className: kind }, word), ` ${Math.round(100 * Math.abs(weight))}\u00a0%`]);
   return [
     spoke.length ? element("p", {}, "Spoke for it:", listed(spoke, "f2")) : null,
     against.length ? element("p", {}, "Spoke against it:", listed(against, "a2")) : null,
