@@ -74,6 +74,11 @@ class Served:
         """Whether the model reads single texts."""
         return self.model.input_kind == "text" and (self.model.reading_ or {}).get("fields") != "separate"
 
+    @property
+    def reorders(self) -> bool:
+        """Whether the most probable labels may be others than those with the best scores."""
+        return self.model.probabilities_ is not None and not self.model.probabilities_.keeps_order
+
     def predict(self, inputs: Any, k: int) -> list[Found]:
         """Return the k best labels per input with their log-odds; called in the prediction thread."""
         rows = sparse.vstack(inputs, format="csr") if self.model.input_kind == "features" else inputs

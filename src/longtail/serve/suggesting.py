@@ -15,7 +15,7 @@ from longtail.serve.probabilities import LEAST, shown, toward_tail
 from longtail.serve.problems import Problem
 
 _STEPS = (10, 20, 50, 100, 200, 500, 1000)  # numbers of labels that are asked for, so that requests share batches
-_CANDIDATES = 100  # labels that are re-ranked where an exponent is given
+_CANDIDATES = 100  # labels that are re-ranked, by an exponent or by probabilities that have another order than scores
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ async def suggest(queue: BatchQueue, served: Served, texts: Sequence[Any], wish:
 def _asked(served: Served, wish: Wish) -> int:
     """Return the number of labels to ask the model for: a function of the request alone, whatever else is waiting."""
     wanted = wish.limit + len(wish.exclude)
-    if served.exponent if wish.exponent is None else wish.exponent:
+    if served.reorders or (served.exponent if wish.exponent is None else wish.exponent):
         wanted = max(wanted, _CANDIDATES)
     step = next((step for step in _STEPS if step >= wanted), wanted)
     return min(step, len(served.labels))
