@@ -30,7 +30,12 @@ def test_models(service):
     assert texts["probabilities"].startswith("calibrated on data")
     assert rows["probabilities"].startswith("not calibrated")
     (named,) = texts["evaluations"]
-    assert named == {"data": "metrics.json", "date": None, "points": None, "metrics": {"P@1": 90.0}, "frontier": []}
+    assert (named["data"], named["points"], named["metrics"]) == (
+        "planted/dev.jsonl",
+        200,
+        {"P@1": 90.0, "PSP@1": 71.5},
+    )
+    assert [row["exponent"] for row in named["frontier"]] == [0.0, 0.5, 1.0]
     assert texts["feedback"] is True
 
 
