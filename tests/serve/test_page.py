@@ -307,7 +307,7 @@ def test_what_a_model_is(page, service):
     expect(page.locator("#model-title")).to_have_text("Planted texts")
     expect(about).to_contain_text("DiSMEC")
     expect(about.get_by_role("row", name="head")).to_be_visible()
-    expect(about.get_by_role("row", name="P precision")).to_contain_text("90.0")
+    expect(about.get_by_role("row", name="P precision: right")).to_contain_text("90.0")
     expect(about).to_contain_text("calibrated on data that the model has not seen")
     frontier = about.get_by_role("img", name="PSP@1 against P@1: from 90.0 and 71.5 at exponent 0")
     expect(frontier.locator("circle")).to_have_count(3)
