@@ -77,6 +77,7 @@ def test_a_pasted_text_gets_its_labels(page, service):
     expect(page.locator("#found li")).to_have_count(6)
     expected = ranked(service, words_of(3))
     assert names(page) == [one["label"] for one in expected]
+    expect(page.locator("#uncalibrated")).to_be_hidden()
     first = page.locator("#found li").first
     expect(first.locator(".value")).to_have_text(f"{100 * expected[0]['probability']:.0f}\u00a0%")
     expect(first.locator(".details")).to_contain_text(expected[0]["band"])
@@ -332,6 +333,8 @@ def test_a_token_is_asked_for(browser, folder, tmp_path):
         page.locator("#text").fill(words_of(3))
         expect(page.locator("#found .name").first).to_have_text("concept 3")
         expect(page.locator("#send")).to_be_disabled()  # started without --feedback
+        expect(page.get_by_text("This model is not calibrated")).to_be_visible()
+        assert "model m: not calibrated" in running.log.read_text()
     finally:
         page.close()
         running.stop()

@@ -30,6 +30,10 @@ from longtail.serve.settings import ModelSettings, Settings
 logger = logging.getLogger(__name__)
 
 Found = tuple[NDArray[np.int32], NDArray[np.float64]]  # labels of one point, best first, and their log-odds
+_NOT_CALIBRATED = (
+    "not calibrated: scores rank labels, and are no probabilities; run longtail calibrate, or name labelled texts that "
+    "the model has not seen (calibration in the settings)"
+)
 _WARM_UP = "the first text loads what later ones need"
 
 
@@ -206,6 +210,8 @@ class Models:
                 self._served, changed = {**self._served, name: new}, True
                 metrics.reloads.labels(name, "loaded").inc()
                 logger.info("model %s: loaded from %s", name, settings.path)
+                if not new.model.has_probabilities():
+                    logger.warning("model %s: %s", name, _NOT_CALIBRATED)
             if changed:
                 _keep_out_of_collections()
 

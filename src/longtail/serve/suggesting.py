@@ -115,11 +115,14 @@ def _chosen(served: Served, found: Found, wish: Wish) -> list[Suggestion]:
     if wish.exclude:
         kept &= ~np.isin(labels, list(wish.exclude))
     labels, log_odds = labels[kept], log_odds[kept]
-    if exponent or (np.diff(log_odds) > 0).any():  # calibrated by label frequency, probabilities have their own order
+    if exponent:
         order, scores = toward_tail(labels, log_odds, served.labels.log_inverse, exponent)
         order, scores = order[: wish.limit], scores[: wish.limit]
         best, probabilities = labels[order].tolist(), shown(log_odds[order]).tolist()
         return [Suggestion(*one) for one in zip(best, _rounded(scores.tolist()), _rounded(probabilities), strict=True)]
+    if (np.diff(log_odds) > 0).any():  # calibrated by label frequency, probabilities have their own order
+        order = np.lexsort((labels, -log_odds))
+        labels, log_odds = labels[order], log_odds[order]
     labels, log_odds = labels[: wish.limit], log_odds[: wish.limit]
     plain = _rounded(shown(log_odds).tolist())
     return [Suggestion(label, score, score) for label, score in zip(labels.tolist(), plain, strict=True)]

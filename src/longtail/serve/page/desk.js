@@ -62,10 +62,10 @@ export class Desk {
     this.model = model;
     this.excluded = new Map(memory.get(`excluded ${model.id}`, []));
     byId("exponent").value = model.exponent;
-    const [lowest, highest] = [0, model.limits.limit];
-    byId("limit").max = Math.max(lowest, Math.min(highest, model.labels));
+    byId("limit").max = Math.min(model.limits.limit, model.labels);
     byId("add").value = "";
     this.document = newDocument(this.document.text);
+    byId("uncalibrated").hidden = !model.probabilities.startsWith("not calibrated");
     this.showExponent();
     this.showExcluded();
     this.setLanguage(model.language);
