@@ -320,6 +320,22 @@ def test_what_a_model_is(page, service):
     expect(page.locator("#nothing")).to_contain_text("reads rows of features")
 
 
+def test_a_service_that_does_not_answer_is_said(browser, service):
+    page, errors = browser.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.route("**/longtail/v1/models", lambda route: route.abort())
+    page.goto(f"{service.address}/#/model")
+    expect(page.get_by_role("alert")).to_contain_text("the service does not answer")
+    page.get_by_role("link", name="Text", exact=True).click()
+    page.locator("#text").fill("nobody reads this")
+    page.locator("#clear").click()
+    page.unroute("**/longtail/v1/models")
+    page.reload()
+    write(page, words_of(3))
+    page.close()
+    assert errors == []
+
+
 def test_a_token_is_asked_for(browser, folder, tmp_path):
     (tmp_path / "token").write_text("open sesame\n")
     running = start(f"m={folder / 'texts'}", "--token-file", tmp_path / "token")

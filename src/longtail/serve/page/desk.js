@@ -87,6 +87,7 @@ export class Desk {
   }
 
   textChanged() {
+    if (!this.model) return; // until the service has said which models there are
     this.close();
     unmark(byId("text").value);
     const { length } = byId("text").value;
@@ -109,6 +110,7 @@ export class Desk {
 
   async suggestNow() {
     const { text } = this.document;
+    if (!this.model) return;
     if (this.model.reads !== "texts") {
       this.show([], `The model ${this.model.name} reads rows of features; programs can ask it, this page cannot.`);
       return;

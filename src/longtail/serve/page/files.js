@@ -31,6 +31,7 @@ export class Files {
 
   /** Read files and suggest labels for their texts; a single .txt is for the first view. */
   async take(files) {
+    if (!this.desk.model) return;
     this.trouble("");
     try {
       const sources = await Promise.all(files.map(readFile));

@@ -23,7 +23,7 @@ function show(view) {
     else link.removeAttribute("aria-current");
   }
   document.title = `${VIEWS[view]} – longtail`;
-  if (view === "model") showModel(desk.model, Number(byId("exponent").value));
+  if (view === "model" && desk.model) showModel(desk.model, Number(byId("exponent").value));
   if (view === "files") files.showAgain();
 }
 
@@ -83,7 +83,9 @@ function listen() {
     files.take([...event.dataTransfer.files]);
   });
   window.addEventListener("unhandledrejection", (event) => {
-    if (event.reason instanceof Problem) trouble(event.reason.message);
+    if (!(event.reason instanceof Problem)) return;
+    event.preventDefault();
+    trouble(event.reason.message);
   });
 }
 
