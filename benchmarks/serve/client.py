@@ -17,6 +17,7 @@ from typing import Any
 
 import httptools
 
+_IDLE = 5.0  # seconds: the service closes connections that are idle for longer, perhaps while a request is on its way
 _BEHIND = 0.002  # seconds: sleeps shorter than this cost more than they are worth
 
 
@@ -56,6 +57,7 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.transport: Any = None
+        self.used = time.monotonic()
         self.answered: asyncio.Future[int] | None = None
         self.parser = httptools.HttpResponseParser(self)
 
@@ -76,7 +78,12 @@ class _Connection(asyncio.Protocol):
             self.transport.close()
         self._settle(status)
 
+    def is_stale(self) -> bool:
+        """Whether the connection is closed, or may be closed any moment."""
+        return bool(self.transport.is_closing()) or time.monotonic() - self.used > _IDLE
+
     def send(self, content: bytes) -> asyncio.Future[int]:
+        self.used = time.monotonic()
         self.answered = asyncio.get_running_loop().create_future()
         self.transport.write(content)
         return self.answered
@@ -97,8 +104,8 @@ class Pool:
     async def send(self, content: bytes) -> int:
         """Send a request over a free connection, and return the status of the answer."""
         async with self._slots:
-            while self._free and self._free[-1].transport.is_closing():
-                self._free.pop()
+            while self._free and self._free[-1].is_stale():
+                self._free.pop().transport.close()
             if self._free:
                 connection = self._free.pop()
             else:

@@ -105,16 +105,18 @@ def texts_of(file: Path, number: int) -> list[str]:
     return list(islice(texts, number))
 
 
+def suggest_requests(project: str, texts: list[str]) -> tuple[list[bytes], list[bytes]]:
+    """Return requests for one text each, and for 32 texts each."""
+    path = f"/v1/projects/{project}/suggest"
+    single = [request(path, urllib.parse.urlencode({"text": text, "limit": 10}).encode(), FORM) for text in texts]
+    documents = [[{"text": text} for text in texts[i : i + 32]] for i in range(0, len(texts) - 31, 32)]
+    batches = [request(f"{path}-batch", json.dumps({"documents": one}).encode(), JSON) for one in documents]
+    return single, batches
+
+
 async def measure(port: int, supervisor: int, texts: list[str], arguments: argparse.Namespace) -> dict[str, Any]:
     """Return all figures."""
-    single = [
-        request("/v1/projects/model/suggest", urllib.parse.urlencode({"text": text, "limit": 10}).encode(), FORM)
-        for text in texts
-    ]
-    documents = [[{"text": text} for text in texts[i : i + 32]] for i in range(0, len(texts) - 31, 32)]
-    batches = [
-        request("/v1/projects/model/suggest-batch", json.dumps({"documents": one}).encode(), JSON) for one in documents
-    ]
+    single, batches = suggest_requests("model", texts)
     pool = Pool("127.0.0.1", port, CONNECTIONS)
     await closed_loop(pool, single, 4, 2)  # warm
     found: dict[str, Any] = {"open": []}

@@ -1,6 +1,8 @@
-"""The table of serve.md."""
+"""The tables of serve.md."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from benchmarks.common.tables import markdown_table
 from scripts.pages.lab import Lab
@@ -31,3 +33,24 @@ def _serve(lab: Lab) -> str:
         "CPU time taken by other programs",
     ]  # fmt: skip
     return markdown_table(columns, cells)
+
+
+@table("serve-annif")
+def _beside_annif(lab: Lab) -> str:
+    found = lab.benchmarks.get("serve-annif")
+    if found is None:
+        return "Not measured yet."
+    names = {"longtail": "longtail, DiSMEC of 45,000 laws", "omikuji": f"Annif, omikuji of {found['laws']:,} laws"}
+    cells = []
+    for name, rows in found["rounds"].items():
+        best = {kind: max((row[kind] for row in rows), key=_rate) for kind in ("single", "batch")}
+        cells.append(
+            [names[name]] + [figure for one in best.values() for figure in (f"{_rate(one):,.0f}", f"{one['p50']:.1f}")]
+        )
+    cells.append(["longtail / Annif", f"{found['times']['single']:.1f} x", "", f"{found['times']['batch']:.1f} x", ""])
+    columns = ["", "single texts per second", "p50, ms", "texts per second in batches of 32", "p50 of a batch, ms"]
+    return markdown_table(columns, cells)
+
+
+def _rate(row: dict[str, Any]) -> float:
+    return float(row["texts_per_second"])

@@ -14,6 +14,16 @@ from longtail.features import TextFeatures
 from serve.running import start
 
 PREFIX = "http://example.org/"
+# What the service reads of a report; test_figures compares with one that `longtail report` wrote.
+REPORT = {
+    "about": {"test data": "/home/planted/dev.jsonl", "date": "2026-11-17"},
+    "data": {"test points": 200},
+    "metrics": {"rows": [{"name": "P@1", "value": 90.0}, {"name": "PSP@1", "value": 71.5}]},
+    "frontier": [
+        {"exponent": 0.0, "P@1": 90.0, "PSP@1": 71.5}, {"exponent": 0.5, "P@1": 89.0, "PSP@1": 75.0},
+        {"exponent": 1.0, "P@1": 85.5, "PSP@1": 76.5},
+    ],
+}  # fmt: skip
 
 
 def text_model(seed: int = 0) -> TextPipeline:
@@ -45,7 +55,7 @@ def folder(tmp_path_factory):
     with open(folder / "dev.jsonl", "w") as file:
         for text, labels in zip(unseen.texts, unseen.lists, strict=True):
             file.write(json.dumps({"text": text, "labels": [f"c{label}" for label in labels]}) + "\n")
-    (folder / "metrics.json").write_text(json.dumps({"P@1": 0.9}))
+    (folder / "report.json").write_text(json.dumps(REPORT))
     (folder / "service.toml").write_text(
         f"""
 feedback = "feedback"
@@ -58,7 +68,7 @@ path = "texts"
 name = "Planted texts"
 uri_prefix = "{PREFIX}"
 calibration = "dev.jsonl"
-metrics = "metrics.json"
+metrics = "report.json"
 [models.rows]
 path = "rows"
 """

@@ -126,3 +126,25 @@ def test_connections_that_say_nothing_or_half_a_request_are_closed(service):
         connection.close()
     assert 1 < time.monotonic() - start < 15
     started.close()
+
+
+def test_slow_clients_and_half_open_connections_starve_nobody(service):
+    host, port = service.address.removeprefix("http://").split(":")
+    head = f"POST {SUGGEST} HTTP/1.1\r\nHost: x\r\nContent-Type: {FORM['Content-Type']}\r\nContent-Length: 5000\r\n\r\n"
+    slow = [socket.create_connection((host, int(port)), timeout=20) for _ in range(60)]
+    try:
+        for i, connection in enumerate(slow):
+            if i % 3:  # the others say nothing at all
+                connection.sendall(head.encode() + b"text=")
+        seconds = []
+        for _ in range(20):
+            for connection in slow[1::3]:  # one letter now and then
+                connection.sendall(b"a")
+            start = time.monotonic()
+            assert call(service.address, SUGGEST, form(text=words_of(3), limit=1))[0] == 200
+            seconds.append(time.monotonic() - start)
+        assert sorted(seconds)[10] < 0.5
+    finally:
+        for connection in slow:
+            connection.close()
+    assert call(service.address, "/health/ready")[0] == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from pathlib import Path
 
 import httpx
@@ -118,6 +119,23 @@ def test_what_waits_becomes_one_batch_and_what_does_not_fit_is_refused_at_once()
     assert found == [[2], [6], [8], [10]]
     assert batches == [[1], [3, 4, 5]]
     assert waiting == 0
+
+
+def test_a_few_batches_wait_for_a_slow_model_unless_their_time_would_be_over():
+    def work(inputs):
+        time.sleep(0.1)
+        return inputs
+
+    async def run(longest):
+        queue = BatchQueue(most=512, seconds=0.06, batch=32, longest=longest)
+        tasks = [asyncio.create_task(queue.submit(("m",), work, [i] * 32)) for i in range(4)]  # 0.25 s are expected
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        await queue.close()
+        return found
+
+    assert [one[0] for one in asyncio.run(run(longest=15.0))] == [0, 1, 2, 3]
+    refused = [one for one in asyncio.run(run(longest=0.1)) if isinstance(one, Problem)]
+    assert [one.status_code for one in refused] == [503, 503]
 
 
 def test_one_bad_input_fails_alone():

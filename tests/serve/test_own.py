@@ -29,7 +29,13 @@ def test_models(service):
     assert 0 < texts["propensities"]["lowest"] <= texts["propensities"]["highest"] <= 1
     assert texts["probabilities"].startswith("calibrated on data")
     assert rows["probabilities"].startswith("not calibrated")
-    assert texts["metrics"] == {"P@1": 0.9}
+    (named,) = texts["evaluations"]
+    assert (named["data"], named["points"], named["metrics"]) == (
+        "planted/dev.jsonl",
+        200,
+        {"P@1": 90.0, "PSP@1": 71.5},
+    )
+    assert [row["exponent"] for row in named["frontier"]] == [0.0, 0.5, 1.0]
     assert texts["feedback"] is True
 
 
@@ -148,7 +154,7 @@ def test_health_metrics_and_pages(service):
     assert status == 200
     assert "POST /v1/projects/{project_id}/suggest" in listed
     assert "labels never to suggest" in listed
-    status, _, head = call(service.address, "/")  # the page, or without one the list of addresses
+    status, _, head = call(service.address, "/")
     assert status == 200
     assert "html" in head["content-type"]
 

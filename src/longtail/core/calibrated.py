@@ -54,6 +54,11 @@ class ModelCalibration:
     n_points: int
     curve: SetCurve
 
+    @property
+    def keeps_order(self) -> bool:
+        """Whether probabilities have the order of the scores: those of several groups may not."""
+        return len(self.functions.parts) == 1
+
     def __call__(self, model: Any, found: Predictions) -> NDArray[np.float32]:
         """Return the probabilities of predicted labels; padding stays padding."""
         scores = model._scores_to_calibrate(found)

@@ -20,6 +20,7 @@ _SINGLE = (codes.LITERAL, codes.NOT_LITERAL, codes.IN, codes.ANY)
 _EMPTY = (codes.AT, codes.ASSERT, codes.ASSERT_NOT)
 
 
+@lru_cache(maxsize=64)  # models ask before every prediction
 def may_explode(pattern: str) -> bool:
     """Return whether a regular expression may take exponential time.
 

@@ -60,13 +60,15 @@ class BatchQueue:
     most : int
         Inputs that may wait.
     seconds : float
-        A job is refused where those before it are expected to take longer, and are more than one batch.
+        A job is refused where those before it are expected to take longer, and are at least `batch` jobs.
     batch : int
         Inputs that are predicted together; a larger job is one batch.
+    longest : float, default 15.0
+        Seconds that no job waits for: one that is expected to wait longer is refused, however few are before it.
     """
 
-    def __init__(self, most: int, seconds: float, batch: int) -> None:
-        self.most, self.seconds, self.batch = most, seconds, batch
+    def __init__(self, most: int, seconds: float, batch: int, longest: float = 15.0) -> None:
+        self.most, self.seconds, self.batch, self.longest = most, seconds, batch, longest
         self.waiting = 0  # inputs
         self._running = 0
         self._jobs: deque[Job] = deque()
@@ -78,7 +80,8 @@ class BatchQueue:
     def check_room(self, count: int = 1) -> None:
         """Raise a problem with status 503 if there is no room for `count` more inputs."""
         expected = (self.waiting + self._running) * self._per_input + self._lag
-        if self.waiting + count > self.most or (self.waiting >= self.batch and expected > self.seconds):
+        slow = expected > (self.seconds if len(self._jobs) >= self.batch else self.longest)
+        if self.waiting + count > self.most or slow:
             _REJECTED.inc()
             raise busy("too many requests are waiting; try again in a moment", expected)
 

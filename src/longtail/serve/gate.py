@@ -14,7 +14,7 @@ from typing import Any
 
 from longtail.serve import metrics
 from longtail.serve.access_log import AccessLog
-from longtail.serve.problems import Problem, problem_response, unexpected
+from longtail.serve.problems import GONE, Problem, problem_response, unexpected
 from longtail.serve.settings import Settings
 
 Message = MutableMapping[str, Any]
@@ -70,7 +70,7 @@ class Passage:
     def __init__(self, gate: Gate, scope: Any, receive: Receive, send: Send) -> None:
         self.gate, self.scope, self._receive, self._send = gate, scope, receive, send
         self.start = time.perf_counter()
-        self.status = 499  # the client has gone, unless an answer follows
+        self.status = GONE  # unless an answer follows
         self.read = self.sent = 0
         self.started, self.whole = False, False
 

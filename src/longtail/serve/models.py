@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import logging
 import threading
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from longtail.data.vocabularies import read_vocabulary
 from longtail.errors import LongtailError, ModelError, ParameterError, first_line
 from longtail.features.pipeline import model_behind
 from longtail.serve import metrics
+from longtail.serve.figures import evaluations
 from longtail.serve.labels import Labels
 from longtail.serve.probabilities import calibrate_on, predict_log_odds
 from longtail.serve.problems import Problem, busy
@@ -30,6 +30,10 @@ from longtail.serve.settings import ModelSettings, Settings
 logger = logging.getLogger(__name__)
 
 Found = tuple[NDArray[np.int32], NDArray[np.float64]]  # labels of one point, best first, and their log-odds
+_NOT_CALIBRATED = (
+    "not calibrated: scores rank labels, and are no probabilities; run longtail calibrate, or name labelled texts that "
+    "the model has not seen (calibration in the settings)"
+)
 _WARM_UP = "the first text loads what later ones need"
 
 
@@ -53,8 +57,8 @@ class Served:
         Identity of the directory's manifest when it was loaded.
     modified : datetime
         When the directory was written.
-    figures : dict or None
-        Metrics to show with the model.
+    evaluations : list of dict
+        How good it is, by `figures.evaluations`.
     explains : bool
         Whether the model says what each word contributed.
     """
@@ -66,13 +70,18 @@ class Served:
     exponent: float
     stamp: tuple[int, ...]
     modified: datetime
-    figures: Any
+    evaluations: list[dict[str, Any]]
     explains: bool
 
     @property
     def reads_texts(self) -> bool:
         """Whether the model reads single texts."""
         return self.model.input_kind == "text" and (self.model.reading_ or {}).get("fields") != "separate"
+
+    @property
+    def reorders(self) -> bool:
+        """Whether the most probable labels may be others than those with the best scores."""
+        return self.model.probabilities_ is not None and not self.model.probabilities_.keeps_order
 
     def predict(self, inputs: Any, k: int) -> list[Found]:
         """Return the k best labels per input with their log-odds; called in the prediction thread."""
@@ -121,8 +130,8 @@ def load_served(name: str, settings: ModelSettings) -> Served:
     served = Served(
         id=name, settings=settings, model=model,
         labels=Labels(model, vocabulary, settings.uri_prefix, settings.language), exponent=exponent, stamp=stamp,
-        modified=datetime.fromtimestamp(stamp[0] / 1e9, UTC), figures=_figures(settings.metrics),
-        explains=_explains(model),
+        modified=datetime.fromtimestamp(stamp[0] / 1e9, UTC),
+        evaluations=evaluations(settings.path, settings.metrics), explains=_explains(model),
     )  # fmt: skip
     if served.reads_texts:
         served.predict([_WARM_UP], min(10, model.n_labels_))
@@ -201,6 +210,8 @@ class Models:
                 self._served, changed = {**self._served, name: new}, True
                 metrics.reloads.labels(name, "loaded").inc()
                 logger.info("model %s: loaded from %s", name, settings.path)
+                if not new.model.has_probabilities():
+                    logger.warning("model %s: %s", name, _NOT_CALIBRATED)
             if changed:
                 _keep_out_of_collections()
 
@@ -223,12 +234,3 @@ def _explains(model: Any) -> bool:
     except LongtailError:  # it would, for a text with words that it knows
         return True
     return True
-
-
-def _figures(path: Path | None) -> Any:
-    if path is None:
-        return None
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ParameterError(f"{path}: not the JSON of `longtail evaluate --json` ({first_line(error)})") from error

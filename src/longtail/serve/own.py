@@ -145,7 +145,7 @@ def described(service: Service, served: Served) -> dict[str, Any]:
         "feedback": service.journal.is_on,
         "modified": served.modified,
         "parameters": {key: _plain(value) for key, value in model_behind(model).get_params(deep=False).items()},
-        "metrics": served.figures,
+        "evaluations": served.evaluations,
         "limits": {
             "texts": schemas.MOST_DOCUMENTS, "characters": service.settings.max_text, "limit": schemas.MOST_RESULTS,
         },

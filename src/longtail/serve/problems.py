@@ -10,12 +10,14 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from longtail.errors import LongtailError, first_line
 
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
+GONE = 499  # status in log and metrics of a request whose client did not wait for the answer
 _LONGEST = 500  # characters of a detail: it may quote what the client sent
 
 
@@ -78,12 +80,16 @@ def install(app: FastAPI) -> None:
     async def on_refused(_: Request, error: Any) -> Response:
         return problem_response(400, str(error))
 
+    async def on_gone(_: Request, __: Any) -> Response:
+        return Response(status_code=GONE)
+
     async def on_fault(_: Request, error: Any) -> Response:
         return unexpected(error)
 
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(LongtailError, on_refused)
+    app.add_exception_handler(ClientDisconnect, on_gone)
     app.add_exception_handler(Exception, on_fault)
 
 

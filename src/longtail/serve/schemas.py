@@ -278,6 +278,16 @@ class Band(BaseModel):
     share: float
 
 
+class Evaluation(BaseModel):
+    """Metrics of a model on some data, in percent; the frontier has metrics per exponent from head to tail."""
+
+    data: str
+    date: str | None
+    points: int | None
+    metrics: dict[str, float]
+    frontier: list[dict[str, float]]
+
+
 class Model(BaseModel):
     """A model: what it is, what it was trained on, how good it is."""
 
@@ -297,7 +307,7 @@ class Model(BaseModel):
     feedback: bool
     modified: datetime
     parameters: dict[str, Any]
-    metrics: Any
+    evaluations: list[Evaluation]
     limits: dict[str, int]
 
 

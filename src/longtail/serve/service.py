@@ -39,7 +39,7 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.models = Models(settings)
-        self.queue = BatchQueue(settings.queue, settings.queue_seconds, settings.batch)
+        self.queue = BatchQueue(settings.queue, settings.queue_seconds, settings.batch, settings.time_limit / 2)
         self.journal = Journal(settings.feedback)
         self.draining = False
         self.failed: BaseException | None = None  # why the models cannot be loaded

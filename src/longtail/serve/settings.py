@@ -33,7 +33,8 @@ class ModelSettings(BaseModel):
     calibration : path or None, default None
         Labelled texts that the model has not seen: scores become probabilities by them.
     metrics : path or None, default None
-        What `longtail evaluate --json` printed, to be shown with the model.
+        What `longtail evaluate --json` printed, or the report.json of `longtail report`, to be shown with the model;
+        what `longtail evaluate --keep` kept beside the model is shown in any case.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -77,7 +78,7 @@ class Settings(BaseSettings):
     queue : int, default 512
         Texts that may wait in one worker.
     queue_seconds : float, default 0.06
-        A request is refused where the texts before it are expected to take longer, and are more than one batch.
+        A request is refused where those before it are expected to take longer, and are at least `batch` requests.
     batch : int, default 32
         Texts that are predicted together.
     time_limit : float, default 30

@@ -15,7 +15,7 @@ from longtail.serve.probabilities import LEAST, shown, toward_tail
 from longtail.serve.problems import Problem
 
 _STEPS = (10, 20, 50, 100, 200, 500, 1000)  # numbers of labels that are asked for, so that requests share batches
-_CANDIDATES = 100  # labels that are re-ranked where an exponent is given
+_CANDIDATES = 100  # labels that are re-ranked, by an exponent or by probabilities that have another order than scores
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ async def suggest(queue: BatchQueue, served: Served, texts: Sequence[Any], wish:
 def _asked(served: Served, wish: Wish) -> int:
     """Return the number of labels to ask the model for: a function of the request alone, whatever else is waiting."""
     wanted = wish.limit + len(wish.exclude)
-    if served.exponent if wish.exponent is None else wish.exponent:
+    if served.reorders or (served.exponent if wish.exponent is None else wish.exponent):
         wanted = max(wanted, _CANDIDATES)
     step = next((step for step in _STEPS if step >= wanted), wanted)
     return min(step, len(served.labels))
@@ -115,11 +115,14 @@ def _chosen(served: Served, found: Found, wish: Wish) -> list[Suggestion]:
     if wish.exclude:
         kept &= ~np.isin(labels, list(wish.exclude))
     labels, log_odds = labels[kept], log_odds[kept]
-    if exponent or (np.diff(log_odds) > 0).any():  # calibrated by label frequency, probabilities have their own order
+    if exponent:
         order, scores = toward_tail(labels, log_odds, served.labels.log_inverse, exponent)
         order, scores = order[: wish.limit], scores[: wish.limit]
         best, probabilities = labels[order].tolist(), shown(log_odds[order]).tolist()
         return [Suggestion(*one) for one in zip(best, _rounded(scores.tolist()), _rounded(probabilities), strict=True)]
+    if (np.diff(log_odds) > 0).any():  # calibrated by label frequency, probabilities have their own order
+        order = np.lexsort((labels, -log_odds))
+        labels, log_odds = labels[order], log_odds[order]
     labels, log_odds = labels[: wish.limit], log_odds[: wish.limit]
     plain = _rounded(shown(log_odds).tolist())
     return [Suggestion(label, score, score) for label, score in zip(labels.tolist(), plain, strict=True)]
