@@ -30,7 +30,6 @@ _MOST_POSITIVES = 15  # of a rare label
 _SAMPLE = 256  # far points that stand for all
 _COMMON = 0.005  # share of the points from which on a feature is left to the sample
 _ROUNDS = 3  # solves per label
-_LEAST_WEIGHT = np.float32(0.05)  # score below which a feature is skipped in the search for near points
 _PASSES_PER_LOOK = 3
 
 
@@ -98,7 +97,7 @@ class WorkingSetSolver:
         options = self.options
         max_looks = max(options.max_passes // _PASSES_PER_LOOK, 1)
         settings = (
-            np.float32(options.C), np.float32(options.bias), float(options.tol), max_looks, _ROUNDS, _LEAST_WEIGHT,
+            np.float32(options.C), np.float32(options.bias), float(options.tol), max_looks, _ROUNDS,
         )  # fmt: skip
         prune = np.float32(min(options.prune, float(np.finfo(np.float32).max)))
         ptr, features, values, intercepts, gaps = train_labels(
@@ -115,8 +114,8 @@ class WorkingSetSolver:
         if not hasattr(self._scratch, "arrays"):
             n, d = self.n_points, self.n_features
             self._scratch.arrays = Scratch(
-                np.full(n, -1, np.int32), np.full(d, -1, np.int32), np.empty(d, np.int32), np.empty(n, np.float32),
-                np.empty(n, np.int32),
+                np.full(d, -1, np.int32), np.zeros(n, np.bool_), np.empty(d, np.int32), np.empty(n, np.float32),
+                np.empty(n, np.int32), np.empty(n, np.float32),
             )  # fmt: skip
         arrays: Scratch = self._scratch.arrays
         return arrays
@@ -153,4 +152,8 @@ def _sample(X: sparse.csr_matrix, size: int, seed: int) -> Sample:
     points = np.sort(np.random.default_rng(seed).choice(X.shape[0], size, replace=False)).astype(np.int32)
     by_feature = X[points].tocsc()
     by_feature.sort_indices()
-    return Sample(points, by_feature.indptr.astype(np.int64), by_feature.indices.astype(np.int32), by_feature.data)
+    number = np.full(X.shape[0], -1, np.int32)
+    number[points] = np.arange(size)
+    return Sample(
+        points, number, by_feature.indptr.astype(np.int64), by_feature.indices.astype(np.int32), by_feature.data
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from longtail.core.compiled import copy_to, njit
-from longtail.linear.rare_problem import build_rows, cut_sample, number_features
+from longtail.linear.rare_problem import add_near, cut_sample, leave_far, number_features, start_rows, weigh_far
 
 MARGIN = np.float32(0.1)  # beyond -1, from which on a negative counts as near
 _EARLY_TOL = 0.3  # relative duality gap of a solve that is followed by a search
@@ -18,6 +18,8 @@ _LEAVE = 0.03  # found points whose loss is below this share of the objective ar
 _FOUND = 300  # near negatives that one search may add ...
 _FOUND_PER_POSITIVE = 10  # ... and this many more for each positive
 _PASSES_BEFORE_LOOK = 3
+_LEAST_GIFT = np.float32(0.05)  # to a score, below which a feature is skipped in the search for near points ...
+_LEAST_SHARE = np.float32(0.25)  # ... or below this share of what a point needs to be near
 _POSITIVES_EVERY = 16  # visits between two returns to a positive
 
 _FAST = {"contract", "reassoc", "nsz", "nnan"}
@@ -107,26 +109,51 @@ def solve_rows(rows, n_positives, a, w, bias_weight, bias, tol, max_looks, state
 
 
 @njit(cache=True, nogil=True)
-def find_near(points, w, n_features, bias_score, least_weight, scratch):
+def find_near(points, w, n_features, bias_score, most, scratch):
     """Find the points that score above -1 + MARGIN and are not near yet; returns their number and their loss.
 
-    Features whose weight moves no score by `least_weight` are skipped: their points would be most of the work.
+    An inverted index adds up what the features of large positive weight give to points; the few points that come close
+    to the margin by these are scored with all features. Points that are above it by the bias alone stay far.
     """
-    scores = scratch.scores
-    scores[:] = bias_score
-    for k in range(n_features):
-        f = scratch.features[k]
-        if abs(w[k]) * points.largest[f] >= least_weight:
-            for p in range(points.by_feature_ptr[f], points.by_feature_ptr[f + 1]):
-                scores[points.by_feature_points[p]] += w[k] * points.by_feature_values[p]
+    need = max(MARGIN - F32(1) - bias_score, _LEAST_GIFT)
+    enough = (F32(1) - _LEAST_SHARE) * need
+    n_close = _close(points, w, n_features, max(_LEAST_SHARE * need, _LEAST_GIFT), enough, scratch)
     n_found, lost = 0, 0.0
-    for i in range(scores.shape[0]):
-        if scores[i] > MARGIN - F32(1) and scratch.place[i] < 0:
-            scratch.found[n_found] = i
+    for t in range(n_close):
+        i = np.int64(scratch.found[t])
+        if scratch.near[i]:
+            continue
+        score = scratch.scores[i]
+        if n_close <= most:
+            score = F32(0)
+            for p in range(points.ptr[i], points.ptr[i + 1]):
+                column = scratch.column[points.features[p]]
+                if column >= 0:
+                    score += w[column] * points.values[p]
+        if score > need:
+            scratch.found[n_found], scratch.found_scores[n_found] = i, score
             n_found += 1
-            slack = F32(1) + scores[i]
+            slack = F32(1) + score + bias_score
             lost += points.weights[i] * slack * slack
     return n_found, lost
+
+
+@njit(cache=True, nogil=True)
+def _close(points, w, n_features, least, enough, scratch):
+    """List in `found` the points to which the features that may give `least` give more than `enough` together."""
+    scores = scratch.scores
+    scores[:] = 0
+    for k in range(n_features):
+        f = scratch.features[k]
+        if w[k] * points.largest[f] >= least:
+            for p in range(points.by_feature_ptr[f], points.by_feature_ptr[f + 1]):
+                scores[points.by_feature_points[p]] += w[k] * points.by_feature_values[p]
+    n_close = 0
+    for i in range(scores.shape[0]):
+        if scores[i] > enough:
+            scratch.found[n_close] = i
+            n_close += 1
+    return n_close
 
 
 @njit(cache=True, nogil=True)
@@ -155,82 +182,66 @@ def _kth_smallest(values, k):
 
 
 @njit(cache=True, nogil=True)
-def _add_found(near, n_near, n_found, most, scratch):
-    """Make the found points near, the best scored ones where they are too many."""
-    found = scratch.found[:n_found]
+def _add_found(near, n_found, most, scratch):
+    """Return the near points with those found after them, the best scored ones where they are too many."""
+    scores = scratch.found_scores[:n_found]
     least = F32(-np.inf)
     if n_found > most:
-        least = _kth_smallest(scratch.scores[found], n_found - most)
-    n_added = min(n_found, most)
+        least = _kth_smallest(scores.copy(), n_found - most)
+    n_near, n_added = near.shape[0], min(n_found, most)
     grown = np.empty(n_near + n_added, np.int32)
-    copy_to(grown, near[:n_near])
+    copy_to(grown, near)
     n_above = 0
     for k in range(n_found):
-        n_above += scratch.scores[found[k]] > least
+        n_above += scores[k] > least
     n_ties = n_added - n_above  # with the least score, of which the first ones are taken
     added = n_near
     for k in range(n_found):
-        score = scratch.scores[found[k]]
-        if score > least or (score == least and n_ties > 0):
-            n_ties -= score == least
-            grown[added] = found[k]
-            scratch.place[found[k]] = added
+        if scores[k] > least or (scores[k] == least and n_ties > 0):
+            n_ties -= scores[k] == least
+            grown[added] = scratch.found[k]
+            scratch.near[scratch.found[k]] = True
             added += 1
     return grown
 
 
 @njit(cache=True, nogil=True)
-def train_label(points, sample, positives, positive_cost, C, bias, tol, max_looks, rounds, least_weight, seed, scratch):
+def train_label(points, sample, positives, positive_cost, C, bias, tol, max_looks, rounds, seed, scratch):
     """Train one label; gives the features of its problem, their weights, that of the bias, gap and near points."""
     state = np.array([np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(7)], np.uint64)
-    n_positives = positives.shape[0]
-    near = positives.copy()
+    n_positives, near = positives.shape[0], positives.copy()
     for k in range(n_positives):
-        scratch.place[near[k]] = k
-    n_own = number_features(points, near, np.int64(0), n_positives, scratch, np.int64(0))
-    cut = cut_sample(points, sample, scratch, n_own)
-    n_features, n_known = n_own, np.int64(0)
-    in_sample = np.empty(sample.points.shape[0], np.int32)
-    sample_duals = np.zeros(sample.points.shape[0], np.float32)
-    tail_duals = np.zeros(n_own + 1, np.float32)  # of the rest and of the feature rows
-    if bias > 0:
-        tail_duals[0] = F32(1) / (bias * bias)  # the bias starts at a score of -1
-    near_duals = np.zeros(n_positives, np.float32)
-    w, bias_weight, gap = np.zeros(0, np.float32), F32(0), np.inf
+        scratch.near[near[k]] = True
+    n_features = number_features(points, near, np.int64(0), n_positives, scratch, np.int64(0))
+    cut = cut_sample(points, sample, scratch, n_features)
+    rows, far = start_rows(points, sample, cut, near, n_features, positive_cost, bias, scratch)
+    a, w, bias_weight = np.zeros(rows.y.shape[0], np.float32), np.zeros(n_features, np.float32), F32(0)
+    if bias > 0:  # starts at a score of -1
+        a[far.rest] = F32(1) / (bias * bias)
+        bias_weight = -a[far.rest] * bias
+    bias_weight = leave_far(points, sample, far, near, np.int64(0), scratch, rows, a, w, bias_weight, bias)
+    weigh_far(points, sample, far, scratch, rows, a, w, C, bias)
+    gap, most = np.inf, _FOUND + _FOUND_PER_POSITIVE * n_positives
     for round_ in range(rounds):
         last = round_ == rounds - 1
-        n_features = number_features(points, near, n_known, near.shape[0], scratch, n_features)
-        n_known = near.shape[0]
-        rows, n_sampled, rest = build_rows(
-            points, sample, cut, near, n_known, n_positives, n_own, C, positive_cost, bias, scratch, in_sample
-        )
-        n = rows.y.shape[0]
-        a = np.zeros(n, np.float32)
-        copy_to(a, near_duals)
-        for k in range(n_sampled):
-            a[n_known + k] = sample_duals[in_sample[k]]
-        copy_to(a[rest:], tail_duals[: n - rest])
-        w, bias_weight = np.zeros(n_features, np.float32), F32(0)
-        for r in range(n):
-            for p in range(rows.ptr[r], rows.ptr[r + 1]):
-                w[rows.columns[p]] += a[r] * rows.y[r] * rows.values[p]
-            bias_weight += a[r] * rows.y[r] * bias
         bias_weight, primal, gap = solve_rows(
             rows, n_positives, a, w, bias_weight, bias, tol if last else _EARLY_TOL, max_looks, state
         )
         if last:
             break
-        n_found, lost = find_near(points, w, n_features, bias_weight * bias, least_weight, scratch)
+        n_found, lost = find_near(points, w, n_features, bias_weight * bias, most, scratch)
         if C * lost > _LEAVE * primal:
-            near = _add_found(near, n_known, n_found, _FOUND + _FOUND_PER_POSITIVE * n_positives, scratch)
+            n_known = near.shape[0]
+            near = _add_found(near, n_found, most, scratch)
+            bias_weight = leave_far(points, sample, far, near, n_known, scratch, rows, a, w, bias_weight, bias)
+            n_features = number_features(points, near, n_known, near.shape[0], scratch, n_features)
+            rows = add_near(points, near, n_known, scratch, rows, C, bias)
+            a, w = _widened(a, rows.y.shape[0]), _widened(w, n_features)
+            weigh_far(points, sample, far, scratch, rows, a, w, C, bias)
         elif gap <= tol:
             break
-        near_duals = a[:n_known].copy()
-        for k in range(n_sampled):
-            sample_duals[in_sample[k]] = a[n_known + k]
-        copy_to(tail_duals, a[rest:])
     for k in range(near.shape[0]):
-        scratch.place[near[k]] = -1
+        scratch.near[near[k]] = False
     features = scratch.features[:n_features].copy()
     for k in range(n_features):
         scratch.column[features[k]] = -1
@@ -238,14 +249,21 @@ def train_label(points, sample, positives, positive_cost, C, bias, tol, max_look
 
 
 @njit(cache=True, nogil=True)
+def _widened(array, size):
+    wider = np.zeros(size, np.float32)
+    copy_to(wider, array)
+    return wider
+
+
+@njit(cache=True, nogil=True)
 def train_labels(points, sample, members, labels, costs, options, prune, seed, scratch):
     """Train some labels one after the other, without returning to Python in between.
 
     members: points by label, in CSC form (ptr, points); costs: of the positives of every label of the training set.
-    options: (C, bias, tol, max_looks, rounds, least_weight), as `train_label` takes them.
+    options: (C, bias, tol, max_looks, rounds), as `train_label` takes them.
     Gives the weights of at least `prune` in CSR form (ptr, features, values), intercepts and gaps.
     """
-    C, bias, tol, max_looks, rounds, least_weight = options
+    C, bias, tol, max_looks, rounds = options
     ptr = np.zeros(labels.shape[0] + 1, np.int64)
     kept_features, kept = np.empty(1024, np.int32), np.empty(1024, np.float32)
     intercepts, gaps = np.empty(labels.shape[0], np.float32), np.empty(labels.shape[0], np.float64)
@@ -253,18 +271,17 @@ def train_labels(points, sample, members, labels, costs, options, prune, seed, s
         label = labels[number]
         positives = members[1][members[0][label] : members[0][label + 1]].astype(np.int32)
         features, w, bias_weight, gap, _ = train_label(
-            points, sample, positives, costs[label], C, bias, tol, max_looks, rounds, least_weight,
-            seed + label + 1, scratch,
-        )  # fmt: skip
+            points, sample, positives, costs[label], C, bias, tol, max_looks, rounds, seed + label + 1, scratch
+        )
         intercepts[number], gaps[number] = bias_weight * bias, gap
         end = ptr[number]
         if end + features.shape[0] > kept.shape[0]:
             kept_features = _grown(kept_features, end, end + features.shape[0])
             kept = _grown(kept, end, end + features.shape[0])
-        for k in np.argsort(features):
-            if abs(w[k]) >= prune and w[k] != 0:
-                kept_features[end], kept[end] = features[k], w[k]
-                end += 1
+        large = np.flatnonzero((np.abs(w) >= prune) & (w != 0))
+        for k in np.argsort(features[large]):
+            kept_features[end], kept[end] = features[large[k]], w[large[k]]
+            end += 1
         ptr[number + 1] = end
     return ptr, kept_features[: ptr[-1]].copy(), kept[: ptr[-1]].copy(), intercepts, gaps
 

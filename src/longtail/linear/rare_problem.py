@@ -4,13 +4,15 @@ A label with a handful of points is decided by these points and by the few negat
 negatives matter only together, so the label's problem has these rows, each with the bias:
 
 positives        whole
-near negatives   whole: the points that were found to score above -1 + `rare_kernels.MARGIN`
 far sample       the same random points for every label, cut to the common features of the positives; each stands for
                  its share of all far points, and those without such a feature are one row with the bias only
 feature rows     for each rarer feature of the positives, one row that has this feature only, with the root mean square
                  of its values, and weighs as much as all far points that have it
+near negatives   whole: the points that were found to score above -1 + `rare_kernels.MARGIN`
 
-A single row for all far points does not work: their small slacks matter together.
+A single row for all far points does not work: their small slacks matter together. Near negatives come last because
+they are found last: `start_rows` writes down everything else, `add_near` appends them and takes them out of the far
+points, and a solution goes on from where it was.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.core.compiled import njit
+from longtail.core.compiled import copy_to, njit
 
-_LEAST_COST = np.float32(1e-3)
+LEAST_COST = np.float32(1e-3)
 F32 = np.float32
 
 
@@ -47,19 +49,21 @@ class Sample(NamedTuple):
     """The far points that stand for all, by feature; rows are numbered from 0."""
 
     points: NDArray[np.int32]
+    number: NDArray[np.int32]  # (points,) of a point in the sample, else -1
     ptr: NDArray[np.int64]
     rows: NDArray[np.int32]
     values: NDArray[np.float32]
 
 
 class Scratch(NamedTuple):
-    """Arrays that a thread uses for one label after another; kernels leave the first two at -1."""
+    """Arrays that a thread uses for one label after another; kernels leave the first two as they were."""
 
-    place: NDArray[np.int32]  # (points,) row of a point among the near ones
-    column: NDArray[np.int32]  # (features,) number of a feature in the problem
+    column: NDArray[np.int32]  # (features,) number of a feature in the problem, else -1
+    near: NDArray[np.bool_]  # (points,) positives and near negatives
     features: NDArray[np.int32]  # (features,) the features of the problem
     scores: NDArray[np.float32]  # (points,)
-    found: NDArray[np.int32]  # (points,)
+    found: NDArray[np.int32]  # (points,) those that a search has found ...
+    found_scores: NDArray[np.float32]  # ... and their scores
 
 
 class Rows(NamedTuple):
@@ -71,6 +75,17 @@ class Rows(NamedTuple):
     y: NDArray[np.float32]
     costs: NDArray[np.float32]
     norms: NDArray[np.float32]
+
+
+class Far(NamedTuple):
+    """The far points of a problem, and the rows that stand for them."""
+
+    totals: NDArray[np.float32]  # weight of all far points, of the sampled ones, of those without a common feature
+    weight: NDArray[np.float32]  # of the far points that have each feature of the positives
+    square: NDArray[np.float32]  # weighted sum of its squared values there
+    row_of_sample: NDArray[np.int64]  # -1 for sampled points without a common feature, and for near ones
+    rest: int  # the row of those without a common feature
+    row_of_feature: NDArray[np.int64]  # -1 for common ones
 
 
 @njit(cache=True, nogil=True)
@@ -110,74 +125,149 @@ def cut_sample(points, sample, scratch, n_own):
 
 
 @njit(cache=True, nogil=True)
-def build_rows(points, sample, cut, near, n_near, n_positives, n_own, C, positive_cost, bias, scratch, in_sample):
-    """Write the problem of a label down; `in_sample` gets the sampled points that have a row, in order.
-
-    Returns the rows, the number of sample rows, and the row of the rest; feature rows follow it.
-    """
+def start_rows(points, sample, cut, positives, n_own, positive_cost, bias, scratch):
+    """Write down the problem of a label without near negatives; `weigh_far` has still to set the costs of far rows."""
     cut_ptr, cut_columns, cut_values = cut
-    n_sampled, n_rows_of_sample, size = sample.points.shape[0], 0, 0
-    far, sampled, without = points.total, F32(0), F32(0)
-    own_weight, own_square = np.empty(n_own, np.float32), np.empty(n_own, np.float32)
-    n_rare = 0
-    for k in range(n_own):
-        f = scratch.features[k]
-        own_weight[k], own_square[k] = points.weight[f], points.square[f]
-        n_rare += not points.common[f]
-    for k in range(n_near):
-        u = points.weights[near[k]]
-        far -= u
-        size += points.ptr[near[k] + 1] - points.ptr[near[k]]
-        for p in range(points.ptr[near[k]], points.ptr[near[k] + 1]):
-            j = scratch.column[points.features[p]]
-            if j < n_own:
-                own_weight[j] -= u
-                own_square[j] -= u * points.values[p] * points.values[p]
+    n_positives, n_sampled = positives.shape[0], sample.points.shape[0]
+    row_of_sample, row_of_feature = np.full(n_sampled, -1), np.full(n_own, -1)
+    size, n_rows = cut_ptr[n_sampled], n_positives
+    for k in range(n_positives):
+        size += points.ptr[positives[k] + 1] - points.ptr[positives[k]]
     for s in range(n_sampled):
-        if scratch.place[sample.points[s]] >= 0:
-            continue
-        u = points.weights[sample.points[s]]
-        sampled += u
         if cut_ptr[s + 1] > cut_ptr[s]:
-            in_sample[n_rows_of_sample] = s
-            n_rows_of_sample += 1
-            size += cut_ptr[s + 1] - cut_ptr[s]
-        else:
-            without += u
-    rest = n_near + n_rows_of_sample
-    n = rest + 1 + n_rare
-    ptr, columns, values = np.zeros(n + 1, np.int64), np.empty(size + n_rare, np.int32), np.empty(size + n_rare, F32)
-    y, costs, norms = np.full(n, F32(-1)), np.empty(n, F32), np.full(n, F32(bias * bias))
-    t = 0
-    for k in range(n_near):
-        for p in range(points.ptr[near[k]], points.ptr[near[k] + 1]):
-            columns[t], values[t] = scratch.column[points.features[p]], points.values[p]
-            t += 1
-        ptr[k + 1] = t
-        y[k] = F32(1) if k < n_positives else F32(-1)
-        costs[k] = points.weights[near[k]] * (positive_cost if k < n_positives else C)
-    scale = C * max(far, F32(0)) / max(sampled, F32(1e-12))  # what a sampled point of weight 1 stands for
-    for k in range(n_rows_of_sample):
-        s = in_sample[k]
-        for p in range(cut_ptr[s], cut_ptr[s + 1]):
-            columns[t], values[t] = cut_columns[p], cut_values[p]
-            t += 1
-        ptr[n_near + k + 1] = t
-        costs[n_near + k] = max(scale * points.weights[sample.points[s]], _LEAST_COST)
-    ptr[rest + 1] = t
-    costs[rest] = max(scale * without, C)
-    row = rest + 1
+            row_of_sample[s] = n_rows
+            n_rows += 1
+    rest = n_rows
+    n_rows += 1
     for k in range(n_own):
         if not points.common[scratch.features[k]]:
-            # What is left of a difference by rounding is no far point.
-            some = own_weight[k] > F32(1e-4) * points.weight[scratch.features[k]]
-            columns[t] = k
-            values[t] = np.sqrt(max(own_square[k], F32(0)) / own_weight[k]) if some else F32(0)
-            costs[row] = max(C * own_weight[k], _LEAST_COST) if some else _LEAST_COST
+            row_of_feature[k] = n_rows
+            n_rows += 1
+    size += n_rows - rest - 1
+    rows = _empty_rows(n_rows, size)
+    t = np.int64(0)
+    for k in range(n_positives):
+        t = _write_point(points, positives[k], scratch, rows, k, t)
+        rows.y[k], rows.costs[k] = F32(1), points.weights[positives[k]] * positive_cost
+    for s in range(n_sampled):
+        if row_of_sample[s] >= 0:
+            for p in range(cut_ptr[s], cut_ptr[s + 1]):
+                rows.columns[t], rows.values[t] = cut_columns[p], cut_values[p]
+                t += 1
+            rows.ptr[row_of_sample[s] + 1] = t
+    rows.ptr[rest + 1] = t
+    for k in range(n_own):
+        if row_of_feature[k] >= 0:
+            rows.columns[t], rows.values[t] = k, F32(0)
             t += 1
-            ptr[row + 1] = t
-            row += 1
-    for r in range(n):
-        for p in range(ptr[r], ptr[r + 1]):
-            norms[r] += values[p] * values[p]
-    return Rows(ptr, columns, values, y, costs, norms), n_rows_of_sample, rest
+            rows.ptr[row_of_feature[k] + 1] = t
+    _set_norms(rows, 0, bias)
+    far = Far(
+        np.zeros(3, np.float32), np.empty(n_own, np.float32), np.empty(n_own, np.float32),
+        row_of_sample, rest, row_of_feature,
+    )  # fmt: skip
+    far.totals[0] = points.total
+    for s in range(n_sampled):
+        far.totals[1] += points.weights[sample.points[s]]
+        if row_of_sample[s] < 0:
+            far.totals[2] += points.weights[sample.points[s]]
+    for k in range(n_own):
+        far.weight[k], far.square[k] = points.weight[scratch.features[k]], points.square[scratch.features[k]]
+    return rows, far
+
+
+@njit(cache=True, nogil=True)
+def leave_far(points, sample, far, near, first, scratch, rows, a, w, bias_weight, bias):
+    """Take near points (from `first` on) out of the far ones, and their sampled rows out of w.
+
+    Such a row stays, at the least cost, which is next to nothing. Returns the weight of the bias.
+    """
+    n_own = far.weight.shape[0]
+    for k in range(first, near.shape[0]):
+        u = points.weights[near[k]]
+        far.totals[0] -= u
+        for p in range(points.ptr[near[k]], points.ptr[near[k] + 1]):
+            j = scratch.column[points.features[p]]
+            if j >= 0 and j < n_own:
+                far.weight[j] -= u
+                far.square[j] -= u * points.values[p] * points.values[p]
+        s = sample.number[near[k]]
+        if s < 0:
+            continue
+        far.totals[1] -= u
+        row = far.row_of_sample[s]
+        if row < 0:
+            far.totals[2] -= u
+            continue
+        for p in range(rows.ptr[row], rows.ptr[row + 1]):
+            w[rows.columns[p]] += a[row] * rows.values[p]
+        bias_weight += a[row] * bias
+        a[row], rows.costs[row], far.row_of_sample[s] = F32(0), LEAST_COST, -1
+    return bias_weight
+
+
+@njit(cache=True, nogil=True)
+def weigh_far(points, sample, far, scratch, rows, a, w, C, bias):
+    """Set the costs of the rows that stand for far points, and the values of feature rows, also in w."""
+    scale = C * max(far.totals[0], F32(0)) / max(far.totals[1], F32(1e-12))  # what a sampled weight of 1 stands for
+    for s in range(sample.points.shape[0]):
+        if far.row_of_sample[s] >= 0:
+            rows.costs[far.row_of_sample[s]] = max(scale * points.weights[sample.points[s]], LEAST_COST)
+    rows.costs[far.rest] = max(scale * far.totals[2], C)
+    for k in range(far.weight.shape[0]):
+        row = far.row_of_feature[k]
+        if row < 0:
+            continue
+        # What is left of a difference by rounding is no far point.
+        some = far.weight[k] > F32(1e-4) * points.weight[scratch.features[k]]
+        value = np.sqrt(max(far.square[k], F32(0)) / far.weight[k]) if some else F32(0)
+        w[k] -= a[row] * (value - rows.values[rows.ptr[row]])
+        rows.values[rows.ptr[row]] = value
+        rows.norms[row] = bias * bias + value * value
+        rows.costs[row] = max(C * far.weight[k], LEAST_COST) if some else LEAST_COST
+
+
+@njit(cache=True, nogil=True)
+def add_near(points, near, first, scratch, rows, C, bias):
+    """Return the rows with those of near points (from `first` on) after them; their features have numbers."""
+    n_old, t, size = rows.y.shape[0], rows.ptr[-1], rows.ptr[-1]
+    for k in range(first, near.shape[0]):
+        size += points.ptr[near[k] + 1] - points.ptr[near[k]]
+    grown = _empty_rows(n_old + near.shape[0] - first, size)
+    copy_to(grown.ptr, rows.ptr)
+    copy_to(grown.columns, rows.columns)
+    copy_to(grown.values, rows.values)
+    copy_to(grown.y, rows.y)
+    copy_to(grown.costs, rows.costs)
+    copy_to(grown.norms, rows.norms)
+    for k in range(first, near.shape[0]):
+        row = n_old + k - first
+        t = _write_point(points, near[k], scratch, grown, row, t)
+        grown.costs[row] = points.weights[near[k]] * C
+    _set_norms(grown, n_old, bias)
+    return grown
+
+
+@njit(cache=True, nogil=True)
+def _empty_rows(n_rows, size):
+    return Rows(
+        np.zeros(n_rows + 1, np.int64), np.empty(size, np.int32), np.empty(size, np.float32),
+        np.full(n_rows, F32(-1)), np.empty(n_rows, np.float32), np.empty(n_rows, np.float32),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _write_point(points, point, scratch, rows, row, t):
+    for p in range(points.ptr[point], points.ptr[point + 1]):
+        rows.columns[t], rows.values[t] = scratch.column[points.features[p]], points.values[p]
+        t += 1
+    rows.ptr[row + 1] = t
+    return t
+
+
+@njit(cache=True, nogil=True)
+def _set_norms(rows, first, bias):
+    for row in range(first, rows.y.shape[0]):
+        rows.norms[row] = bias * bias
+        for p in range(rows.ptr[row], rows.ptr[row + 1]):
+            rows.norms[row] += rows.values[p] * rows.values[p]
