@@ -87,6 +87,20 @@ def test_weights_reach_the_model(cli, catalogue):
     assert not np.array_equal(scores[0], scores[1])
 
 
+def test_relevances_reach_the_model(cli, catalogue):
+    words = ("--text-field", "title,abstract", "--labels-field", "subjects[].uri", *MODEL)
+    graded, plain = catalogue / "g", catalogue / "p"
+    assert cli("train", catalogue / "books.json", *words, "-o", graded)[0] == 0
+    assert cli("train", catalogue / "books.json", *words, "--relevance-field", "", "-o", plain)[0] == 0
+    data = read_dataset(catalogue / "books.json", text="title,abstract", labels="subjects[].uri")
+    by_hand = longtail.TextPipeline(features=longtail.TextFeatures(min_df=1, max_df=1.0))
+    by_hand.fit(data.texts, data.Y, label_names=data.label_names)
+    scores = [longtail.load_model(path).predict(data.texts, k=3).scores for path in (graded, plain)]
+    np.testing.assert_array_equal(scores[0], by_hand.predict(data.texts, k=3).scores)
+    assert (scores[0][:, 0] < scores[1][:, 0]).all(), "labels that count half are less certain"
+    assert json.loads(cli("evaluate", graded, catalogue / "books.json", "--json")[1])["P@1"] == 100
+
+
 def test_names_from_the_data_are_a_vocabulary(cli, catalogue):
     words = ("train", catalogue / "books.json", "--text-field", "title,abstract", "--labels-field", "subjects[].uri")
     more = ("--label-texts-field", "subjects[].label", "--relevance-field", "")
@@ -115,8 +129,8 @@ def test_a_hierarchy_and_standard_input(cli, catalogue):
         ("books.csv", ("-m", "dismec", "--encoding", "x"), "encoding is 'x', which is unknown"),
         (
             "books.json",
-            ("-m", "dismec", "--labels-field", "subjects[].uri"),
-            "relevances of labels, which dismec cannot",
+            ("-m", "bonsai", "--labels-field", "subjects[].uri"),
+            "relevances of labels, which bonsai cannot",
         ),
         ("books.csv", ("-m", "dismec", "--id-field", "key"), "no column 'key'; columns are no, title"),
     ],

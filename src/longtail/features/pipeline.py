@@ -103,6 +103,9 @@ class Pipeline(Wrapper):
     def takes_weights(self) -> bool:
         return self._new_part().takes_weights()
 
+    def takes_relevances(self) -> bool:
+        return self._new_part().takes_relevances()
+
     def _prepare(self, X: Any, Y: sparse.csr_matrix, *, sample_weight: Any = None, **more: Any) -> WeightedPoints:
         super()._prepare(X, Y, **more)
         if sample_weight is not None and not self.takes_weights():
