@@ -69,7 +69,7 @@ def test_a_model_remembers_the_fields_and_shows_names(cli, catalogue):
     assert "y:1" in shown
     found = json.loads(cli("predict", out, "--text", "purr", "-k", "1", "--json")[1])
     assert (found["labels"], found["names"]) == (["y:1"], ["Cats!"])
-    assert "Vocabulary(4 concepts" in cli("info", out)[1]
+    assert "│ 4 concepts " in cli("info", out)[1]
     model = longtail.load_model(out)
     assert model.reading_ == {"text": "title,abstract", "labels": "subjects", "ids": "no"}
     assert model.vocabulary_.parents()["y:1"] == ["y:0"]

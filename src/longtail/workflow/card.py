@@ -11,6 +11,7 @@ from longtail.core.base import Parameterised
 from longtail.core.estimator import Estimator
 from longtail.core.evaluations import read_evaluations
 from longtail.core.model import KIND, load_model
+from longtail.core.vocabulary import Vocabulary
 from longtail.core.wrapper import Wrapper
 from longtail.features.pipeline import Pipeline, TextPipeline, model_behind
 
@@ -50,7 +51,7 @@ def model_card(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[str]]
         "labels": model.n_labels_,
         "label names": model.label_names_ is not None,
         "labels without training points": int((model.label_counts_ == 0).sum()),
-        **({} if model.vocabulary_ is None else {"vocabulary": repr(model.vocabulary_)}),
+        **({} if model.vocabulary_ is None else {"vocabulary": _named(model.vocabulary_)}),
         "choice": dict(zip(_CHOICE, getattr(model_behind(model), "report_", []), strict=False)),
         "training data fingerprint": model.fingerprint_,
         "changed parameters": {name: _shown(value) for name, value, default in found if repr(value) != repr(default)},
@@ -59,6 +60,11 @@ def model_card(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[str]]
         "versions": manifest["versions"],
         "evaluations": [{name: getattr(one, name) for name in names} for one in evaluations],
     }, problems
+
+
+def _named(vocabulary: Vocabulary) -> str:
+    languages = ", ".join(filter(None, vocabulary.languages()))
+    return f"{len(vocabulary):,} concepts{' in ' * bool(languages)}{languages}"
 
 
 def _features(model: Estimator) -> dict[str, int]:
@@ -77,8 +83,10 @@ def _training(said: Any) -> dict[str, Any]:
 
 def composed(model: Any) -> str:
     """Return the classes of a model and of the models inside, as in "TextPipeline of RankNet of Bonsai"."""
-    name = type(model).__name__
-    return f"{name} of {' and '.join(map(composed, model.parts))}" if isinstance(model, Wrapper) else name
+    name, parts = type(model).__name__, []
+    if isinstance(model, Wrapper):
+        parts = vars(model).get("parts_") or model.parts  # which model AutoModel holds is known after its choice
+    return f"{name} of {' and '.join(map(composed, parts))}" if parts else name
 
 
 def parameters(model: Any) -> Iterator[tuple[str, Any, Any]]:
