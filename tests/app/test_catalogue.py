@@ -75,6 +75,17 @@ def test_a_model_remembers_the_fields_and_shows_names(cli, catalogue):
     assert model.vocabulary_.parents()["y:1"] == ["y:0"]
 
 
+def test_fields_that_only_the_training_data_had_are_explained(cli, catalogue):
+    out = catalogue / "m"
+    assert cli("train", catalogue / "books.csv", *READING, *MODEL, "-o", out)[0] == 0
+    (catalogue / "new.jsonl").write_text('{"text": "purr", "labels": ["y:1"]}')
+    code, _, err = cli("predict", out, catalogue / "new.jsonl", "-o", "-", "--text-field", "text")
+    assert (code, "field 'no': is missing; fields here: 'text', 'labels' (use --id-field" in err) == (2, True)
+    assert "the model was trained with --id-field no; --id-field '' reads no ids" in err
+    words = ("--text-field", "text", "--id-field", "", "-k", "1")
+    assert json.loads(cli("predict", out, catalogue / "new.jsonl", "-o", "-", *words)[1])["labels"] == ["y:1"]
+
+
 def test_weights_reach_the_model(cli, catalogue):
     weighted, plain = catalogue / "w", catalogue / "p"
     cli("train", catalogue / "books.csv", *READING, *MODEL, "-o", weighted, "--weight-field", "w")

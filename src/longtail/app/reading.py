@@ -78,14 +78,25 @@ def read(
     """
     from longtail.app.console import status
     from longtail.data import read_dataset
+    from longtail.errors import DataError
 
-    chosen = {**(getattr(model, "reading_", None) or {}), **reading}
+    remembered = getattr(model, "reading_", None) or {}
+    chosen = {**remembered, **reading}
     chosen = {name: _none_if_empty(name, value) for name, value in chosen.items()}
     if not with_labels:
         chosen = {name: value for name, value in chosen.items() if name not in ("label_texts", "relevance", "weights")}
         chosen["labels"] = None
-    with status(f"reading {path}"):
-        return read_dataset(path, label_names=label_names, **chosen)
+    try:
+        with status(f"reading {path}"):
+            return read_dataset(path, label_names=label_names, **chosen)
+    except DataError as error:
+        names = [name for name in ("text", "labels", "ids") if name in remembered.keys() - reading.keys()]
+        fields = {name: remembered[name] for name in names if with_labels or name != "labels"}
+        if error.missing and fields:
+            said = " ".join(f"{_OPTIONS[name][0]} {value}" for name, value in fields.items())
+            none = "; --id-field '' reads no ids" if "ids" in fields else ""
+            raise DataError(f"{error}; the model was trained with {said}{none}") from error
+        raise
 
 
 def data_name(path: Path) -> str:
