@@ -117,7 +117,7 @@ def test_relevances_are_used_or_refused(name):
     Y.data[::2] = 0.25
     X = TRAIN.texts if model.input_kind == "text" else TRAIN.X
     if not model.takes_relevances():
-        with pytest.raises(DataError, match="Y contains relevances of labels, such as 0.25"):
+        with pytest.raises(DataError, match=r"Y contains relevances of labels, such as 0\.25"):
             model.fit(X, Y)
         return
     assert (answers(model.fit(X, Y)).scores != answers(shared(name)).scores).any()

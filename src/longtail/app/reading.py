@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+
+logger = logging.getLogger(__name__)
 
 # The options by the parameter of `read_dataset` that they set. None: not given, so its default holds.
 _OPTIONS: dict[str, tuple[str, str, str]] = {
@@ -88,7 +92,10 @@ def read(
         chosen["labels"] = None
     try:
         with status(f"reading {path}"):
-            return read_dataset(path, label_names=label_names, **chosen)
+            started = time.perf_counter()
+            data = read_dataset(path, label_names=label_names, **chosen)
+        logger.info("read %s in %.1f s: %r", path, time.perf_counter() - started, data)
+        return data
     except DataError as error:
         names = [name for name in ("text", "labels", "ids") if name in remembered.keys() - reading.keys()]
         fields = {name: remembered[name] for name in names if with_labels or name != "labels"}

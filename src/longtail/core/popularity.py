@@ -15,8 +15,8 @@ from longtail.core.state import State
 class Popularity(Estimator):
     """The same ranking for every point: labels by number of training points.
 
-    The score of a label is the share of training points that have it; a label of relevance 0.5 is half a point. This is the Popularity baseline of table 3 in
-    Jain et al. (2016).
+    The score of a label is the share of training points that have it; a label of relevance 0.5 is half a point. This is
+    the Popularity baseline of table 3 in Jain et al. (2016).
 
     Attributes
     ----------

@@ -62,6 +62,7 @@ def read_csv(
             # Read the column names first: for a missing column, pyarrow does not say which columns there are.
             with files.reading(path) as stream:
                 dialect, found = csv_dialect(as_utf8(stream, reading.encoding, path), path, reading, usual)
+            logger.info("%s: cells are separated by %r; columns are %s", path, dialect.delimiter, shortened(found))
             columns = columns_to_read(path, found, reading)
             with files.reading(path) as stream:
                 batches = open_csv(as_utf8(stream, reading.encoding, path), dialect, columns)

@@ -280,6 +280,8 @@ class DiSMEC(Estimator):
             self._duals = rows_in_order(duals, order, self.n_labels_, self.n_points_)
 
     def _warn_of_unfinished(self) -> None:
+        trained = int((self.label_counts_ > 0).sum())
+        logger.info("trained %d labels to a relative duality gap of at most %.3g", trained, self.gaps_.max())
         unfinished = int((self.gaps_ > self.tol).sum())
         if unfinished:
             logger.warning(

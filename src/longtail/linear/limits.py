@@ -67,7 +67,8 @@ def check_costs(
         raise TrainingError(
             f"the loss of {what} {label} is weighted from {least[label]:g} to {most[label]:g} (C is {C:g}, the "
             f"weight of its positives {costs[label] / C:g}, point weights {weights.min(initial=1):g} to "
-            f"{weights.max(initial=1):g}, the least relevance {relevance:g}); training needs {1 / _LARGEST_COST:g} to {_LARGEST_COST:g}"
+            f"{weights.max(initial=1):g}, the least relevance {relevance:g}); training needs {1 / _LARGEST_COST:g} to "
+            f"{_LARGEST_COST:g}"
         )
 
 
