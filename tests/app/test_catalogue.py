@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -195,14 +198,29 @@ def test_features_that_cannot_be_made_are_refused_before_anything_is_written(cli
     assert not (catalogue / "m").exists()
 
 
-def test_the_example_of_the_guide_writes_suggestions(cli, catalogue, monkeypatch):
+def test_the_guide_runs_on_a_small_catalogue(cli, catalogue, monkeypatch):
     monkeypatch.chdir(catalogue)
-    guide = Path(__file__).parents[2] / "docs" / "from-your-catalogue.md"
-    (example,) = re.findall(r"```python\n(.*?)```", guide.read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert cli("train", "books.csv", *READING, *MODEL, "-o", "model", "--vocabulary", "subjects.csv")[0] == 0
-    (catalogue / "new.csv").write_text("no;title;abstract\nn1;Cats;purr\n")
-    exec(compile(example.replace("k=5", "k=2"), str(guide), "exec"), {})
-    lines = (catalogue / "suggestions.csv").read_text().splitlines()
-    assert lines[0] == "no,uri,name,score"
-    assert lines[1].startswith("n1,y:1,Cats!,")
-    assert len(lines) == 3
+    page = (Path(__file__).parents[2] / "docs" / "from-your-catalogue.md").read_text(encoding="utf-8")
+    (catalogue / "new.csv").write_text("no;title;abstract\nn1;Cats;purr\nn2;???;\n")
+    blocks = re.findall(r"```(bash|python)\n(.*?)```", page, flags=re.DOTALL)
+    for kind, block in blocks[:-1]:
+        if kind == "python":
+            exec(compile(block, "the guide", "exec"), {})
+            continue
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith("longtail "):
+                code, _, err = cli(*shlex.split(line)[1:])
+                assert code == 0, (line, err)
+            else:
+                subprocess.run(["bash", "-euc", line], check=True)
+    assert blocks[-1][1] == "pip install 'longtail[serve]'\nlongtail serve model\n"
+    rows = list(csv.DictReader((catalogue / "suggestions.csv").read_text().splitlines()))
+    assert list(rows[0]) == ["id", "title", "labels", "names", "scores"]
+    assert (rows[0]["id"], rows[0]["title"], rows[0]["names"].split("|")[0]) == ("n1", "Cats", "Cats!")
+    assert 0 < float(rows[0]["scores"].split("|")[0]) < 1
+    assert rows[1]["labels"] == ""
+    lines = (catalogue / "one-per-row.csv").read_text().splitlines()
+    assert lines[0] == "point,rank,label,score,name"
+    assert lines[1].startswith("n1,1,y:1,")
+    assert lines[1].endswith(",Cats!")
+    assert len(lines) == 4, "three labels for n1, none for n2"
