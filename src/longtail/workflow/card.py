@@ -52,6 +52,7 @@ def model_card(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[str]]
         "label names": model.label_names_ is not None,
         "labels without training points": int((model.label_counts_ == 0).sum()),
         **({} if model.vocabulary_ is None else {"vocabulary": _named(model.vocabulary_)}),
+        "probabilities": _probabilities(model),
         "choice": dict(zip(_CHOICE, getattr(model_behind(model), "report_", []), strict=False)),
         "training data fingerprint": model.fingerprint_,
         "changed parameters": {name: _shown(value) for name, value, default in found if repr(value) != repr(default)},
@@ -60,6 +61,12 @@ def model_card(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[str]]
         "versions": manifest["versions"],
         "evaluations": [{name: getattr(one, name) for name in names} for one in evaluations],
     }, problems
+
+
+def _probabilities(model: Estimator) -> str:
+    if model.probabilities_ is not None:
+        return f"calibrated on {model.probabilities_.n_points:,} points"
+    return "from its scores" if model.has_probabilities() else "none (longtail calibrate)"
 
 
 def _named(vocabulary: Vocabulary) -> str:
