@@ -46,8 +46,8 @@ def models(
         cls = registry.estimator_class(name)
         rows = parameters(cls)
         if as_json:
-            known = {"model": name, "reads": reads(cls), "good for": GOOD_FOR.get(name, ""), "about": about(cls)}
-            print_json({**known, "parameters": rows})
+            said = {"reads": reads(cls), "good for": GOOD_FOR.get(name, ""), "about": about(cls)}
+            print_json({"model": name, **said, "parameters": rows})
             return
         table = [[row["name"], row["default"], row["about"]] for row in rows]
         print_table(f"{name}: {about(cls)} Reads {reads(cls)}.", ["parameter", "default", "meaning"], table)

@@ -90,9 +90,9 @@ def _training(said: Any) -> dict[str, Any]:
 
 def composed(model: Any) -> str:
     """Return the classes of a model and of the models inside, as in "TextPipeline of RankNet of Bonsai"."""
-    name, parts = type(model).__name__, []
-    if isinstance(model, Wrapper):
-        parts = vars(model).get("parts_") or model.parts  # which model AutoModel holds is known after its choice
+    name = type(model).__name__
+    # Which model AutoModel holds is known after its choice.
+    parts = (vars(model).get("parts_") or model.parts) if isinstance(model, Wrapper) else []
     return f"{name} of {' and '.join(map(composed, parts))}" if parts else name
 
 
