@@ -36,6 +36,8 @@ class DataError(LongtailError, ValueError):
         Line of the file, from 1.
     field : str, optional
         Field or column.
+    missing : bool, default False
+        Whether a field or column that was asked for is not there.
     """
 
     def __init__(
@@ -45,8 +47,9 @@ class DataError(LongtailError, ValueError):
         path: str | PathLike[str] | None = None,
         line: int | None = None,
         field: str | None = None,
+        missing: bool = False,
     ) -> None:
-        self.message, self.path, self.line, self.field = message, path, line, field
+        self.message, self.path, self.line, self.field, self.missing = message, path, line, field, missing
         place = "" if path is None else str(path)
         if line is not None:
             place += f":{line}" if place else f"line {line}"

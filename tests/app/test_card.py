@@ -58,6 +58,15 @@ def test_the_card_has_data_date_seconds_and_changed_parameters_first(cli, traine
     assert "UTC, in" in text
 
 
+def test_a_card_says_where_probabilities_come_from(cli, trained):
+    assert card(cli)[0]["probabilities"] == "from its scores"
+    words = ("train", "train.jsonl", "-m", "dismec", "--set", "features.min_df=1", "--overwrite", "-o", "m")
+    assert cli(*words)[0] == 0
+    assert card(cli)[0]["probabilities"] == "none (longtail calibrate)"
+    assert cli("calibrate", "m", "test.jsonl")[0] == 0
+    assert re.fullmatch(r"calibrated on \d+ points", card(cli)[0]["probabilities"])
+
+
 def test_kept_evaluations_are_listed_and_change_nothing_of_the_model(cli, trained):
     before = everything(trained / "m")
     code, out, err = cli("evaluate", "m", "test.jsonl", "--keep", "--json")

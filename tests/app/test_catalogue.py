@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -69,10 +72,21 @@ def test_a_model_remembers_the_fields_and_shows_names(cli, catalogue):
     assert "y:1" in shown
     found = json.loads(cli("predict", out, "--text", "purr", "-k", "1", "--json")[1])
     assert (found["labels"], found["names"]) == (["y:1"], ["Cats!"])
-    assert "Vocabulary(4 concepts" in cli("info", out)[1]
+    assert "│ 4 concepts " in cli("info", out)[1]
     model = longtail.load_model(out)
     assert model.reading_ == {"text": "title,abstract", "labels": "subjects", "ids": "no"}
     assert model.vocabulary_.parents()["y:1"] == ["y:0"]
+
+
+def test_fields_that_only_the_training_data_had_are_explained(cli, catalogue):
+    out = catalogue / "m"
+    assert cli("train", catalogue / "books.csv", *READING, *MODEL, "-o", out)[0] == 0
+    (catalogue / "new.jsonl").write_text('{"text": "purr", "labels": ["y:1"]}')
+    code, _, err = cli("predict", out, catalogue / "new.jsonl", "-o", "-", "--text-field", "text")
+    assert (code, "field 'no': is missing; fields here: 'text', 'labels' (use --id-field" in err) == (2, True)
+    assert "the model was trained with --id-field no; --id-field '' reads no ids" in err
+    words = ("--text-field", "text", "--id-field", "", "-k", "1")
+    assert json.loads(cli("predict", out, catalogue / "new.jsonl", "-o", "-", *words)[1])["labels"] == ["y:1"]
 
 
 def test_weights_reach_the_model(cli, catalogue):
@@ -85,6 +99,20 @@ def test_weights_reach_the_model(cli, catalogue):
     scores = [longtail.load_model(path).predict(data.texts, k=3).scores for path in (weighted, plain)]
     np.testing.assert_array_equal(scores[0], by_hand.predict(data.texts, k=3).scores)
     assert not np.array_equal(scores[0], scores[1])
+
+
+def test_relevances_reach_the_model(cli, catalogue):
+    words = ("--text-field", "title,abstract", "--labels-field", "subjects[].uri", *MODEL)
+    graded, plain = catalogue / "g", catalogue / "p"
+    assert cli("train", catalogue / "books.json", *words, "-o", graded)[0] == 0
+    assert cli("train", catalogue / "books.json", *words, "--relevance-field", "", "-o", plain)[0] == 0
+    data = read_dataset(catalogue / "books.json", text="title,abstract", labels="subjects[].uri")
+    by_hand = longtail.TextPipeline(features=longtail.TextFeatures(min_df=1, max_df=1.0))
+    by_hand.fit(data.texts, data.Y, label_names=data.label_names)
+    scores = [longtail.load_model(path).predict(data.texts, k=3).scores for path in (graded, plain)]
+    np.testing.assert_array_equal(scores[0], by_hand.predict(data.texts, k=3).scores)
+    assert (scores[0][:, 0] < scores[1][:, 0]).all(), "labels that count half are less certain"
+    assert json.loads(cli("evaluate", graded, catalogue / "books.json", "--json")[1])["P@1"] == 100
 
 
 def test_names_from_the_data_are_a_vocabulary(cli, catalogue):
@@ -115,8 +143,8 @@ def test_a_hierarchy_and_standard_input(cli, catalogue):
         ("books.csv", ("-m", "dismec", "--encoding", "x"), "encoding is 'x', which is unknown"),
         (
             "books.json",
-            ("-m", "dismec", "--labels-field", "subjects[].uri"),
-            "relevances of labels, which dismec cannot",
+            ("-m", "bonsai", "--labels-field", "subjects[].uri"),
+            "relevances of labels, which bonsai cannot",
         ),
         ("books.csv", ("-m", "dismec", "--id-field", "key"), "no column 'key'; columns are no, title"),
     ],
@@ -170,14 +198,29 @@ def test_features_that_cannot_be_made_are_refused_before_anything_is_written(cli
     assert not (catalogue / "m").exists()
 
 
-def test_the_example_of_the_guide_writes_suggestions(cli, catalogue, monkeypatch):
+def test_the_guide_runs_on_a_small_catalogue(cli, catalogue, monkeypatch):
     monkeypatch.chdir(catalogue)
-    guide = Path(__file__).parents[2] / "docs" / "from-your-catalogue.md"
-    (example,) = re.findall(r"```python\n(.*?)```", guide.read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert cli("train", "books.csv", *READING, *MODEL, "-o", "model", "--vocabulary", "subjects.csv")[0] == 0
-    (catalogue / "new.csv").write_text("no;title;abstract\nn1;Cats;purr\n")
-    exec(compile(example.replace("k=5", "k=2"), str(guide), "exec"), {})
-    lines = (catalogue / "suggestions.csv").read_text().splitlines()
-    assert lines[0] == "no,uri,name,score"
-    assert lines[1].startswith("n1,y:1,Cats!,")
-    assert len(lines) == 3
+    page = (Path(__file__).parents[2] / "docs" / "from-your-catalogue.md").read_text(encoding="utf-8")
+    (catalogue / "new.csv").write_text("no;title;abstract\nn1;Cats;purr\nn2;???;\n")
+    blocks = re.findall(r"```(bash|python)\n(.*?)```", page, flags=re.DOTALL)
+    for kind, block in blocks[:-1]:
+        if kind == "python":
+            exec(compile(block, "the guide", "exec"), {})
+            continue
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith("longtail "):
+                code, _, err = cli(*shlex.split(line)[1:])
+                assert code == 0, (line, err)
+            else:
+                subprocess.run(["bash", "-euc", line], check=True)
+    assert blocks[-1][1] == "pip install 'longtail[serve]'\nlongtail serve model\n"
+    rows = list(csv.DictReader((catalogue / "suggestions.csv").read_text().splitlines()))
+    assert list(rows[0]) == ["id", "title", "labels", "names", "scores"]
+    assert (rows[0]["id"], rows[0]["title"], rows[0]["names"].split("|")[0]) == ("n1", "Cats", "Cats!")
+    assert 0 < float(rows[0]["scores"].split("|")[0]) < 1
+    assert rows[1]["labels"] == ""
+    lines = (catalogue / "one-per-row.csv").read_text().splitlines()
+    assert lines[0] == "point,rank,label,score,name"
+    assert lines[1].startswith("n1,1,y:1,")
+    assert lines[1].endswith(",Cats!")
+    assert len(lines) == 4, "three labels for n1, none for n2"

@@ -108,3 +108,17 @@ def test_fit_and_predict_leave_their_inputs_alone(name):
     assert data.texts == planted(90).texts
     assert (test.X != planted(30, seed=1).X).nnz == 0
     assert repr(model.get_params()) == parameters, "fit changes no parameter"
+
+
+@every
+def test_relevances_are_used_or_refused(name):
+    """Y with numbers between 0 and 1: a model that says that it takes relevances is another one with them."""
+    model, Y = make(name), TRAIN.Y.copy()
+    Y.data[::2] = 0.25
+    X = TRAIN.texts if model.input_kind == "text" else TRAIN.X
+    if not model.takes_relevances():
+        with pytest.raises(DataError, match=r"Y contains relevances of labels, such as 0\.25"):
+            model.fit(X, Y)
+        return
+    assert (answers(model.fit(X, Y)).scores != answers(shared(name)).scores).any()
+    assert 0 <= model.score(X, Y) <= 1

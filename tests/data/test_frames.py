@@ -36,7 +36,7 @@ def test_data_frames():
     assert_read(read_dataset(frame.set_index("no"), **OPTIONS))
     frame["subjects"] = ["law|art", "", "law"]
     assert_read(read_dataset(frame, **OPTIONS, separator="|"))
-    with pytest.raises(DataError, match=r"no column 'body'; columns are no, title, .*use text, --text-field"):
+    with pytest.raises(DataError, match=r"no column 'body'; columns are no, title, .*use --text-field, text= in"):
         read_dataset(frame, text="body", labels="subjects")
     with pytest.raises(DataError, match="give a DataFrame"):
         read_dataset(frame["title"])

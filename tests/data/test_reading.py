@@ -113,6 +113,7 @@ def test_null_texts_are_empty_and_reported(tmp_path, caplog):
         ({}, {"labels": "subjects[].uri", "label_texts": "title"}, "field 'title': .*must be a list of labels|1 texts"),
         ({"subjects": [{"label": "x"}]}, {}, "non-empty string or a whole number, not null"),
         ({"subjects": {"uri": "x"}}, {}, "'subjects' must be a list"),
+        ({}, {"labels": "subjects.uri"}, r"'uri' is looked for in a list; write \[\] after a field .* as in a\[\].uri"),
         ({"subjects": ["x"]}, {}, "'uri' is looked for in 'x', which is not an object"),
         ({"subjects": [{"uri": "x", "weight": 1.5}]}, {}, "relevance of a label must be a number from 0 to 1, not 1.5"),
         ({"subjects": [{"uri": "x", "weight": -1}]}, {}, "must be a number from 0 to 1, not -1"),

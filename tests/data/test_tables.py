@@ -50,7 +50,7 @@ def test_tsv_other_columns_separator_and_names(tmp_path):
     [
         (b"", "the file is empty"),
         (b"text,labels\n", "no rows"),
-        (b"text,tags\na,b\n", "data.csv: no column 'labels'; columns are text, tags .use labels, --labels-field"),
+        (b"text,tags\na,b\n", "data.csv: no column 'labels'; columns are text, tags .use --labels-field, labels="),
         (b"text,text,labels\na,b,c\n", "occurs more than once"),
         (b"text,labels\na,b\nc,d,e\n", "Expected 2 columns, got 3"),
         (
@@ -99,7 +99,7 @@ def test_parquet_whole_numbers_are_labels(tmp_path):
         ({"text": [1, 2], "labels": [["x"], ["y"]]}, "field 'text': row 1: must be a string"),
         ({"text": ["a", "b"], "labels": [["x"], [None]]}, "field 'labels': row 2: a label must be .*, not null"),
         ({"text": ["a", "b"], "labels": [1.5, 2.5]}, "field 'labels': row 1: must be a list of labels"),
-        ({"body": ["a"], "labels": [["x"]]}, "no column 'text'; columns are body, labels .use text, --text-field"),
+        ({"body": ["a"], "labels": [["x"]]}, "no column 'text'; columns are body, labels .use --text-field, text="),
     ],
 )
 def test_parquet_errors_name_row_and_column(tmp_path, columns, message):

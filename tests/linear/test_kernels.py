@@ -110,7 +110,10 @@ def test_shuffled_puts_every_point_everywhere():
 
 
 class Block:
-    """A random block: points with and without positives, a row without features, weights, lanes that left."""
+    """A random block: points with and without positives, a row without features, weights, relevances, lanes that left.
+
+    `positive` holds the relevance of each positive, and 0 for negatives.
+    """
 
     def __init__(self, seed, *, n=60, n_features=25, bias=1.0, live=None):
         rng = np.random.default_rng(seed)
@@ -123,10 +126,10 @@ class Block:
         self.dense = self.dense.astype(np.float64)
         self.norms = _row_norms(*self.X)
         self.weights = rng.uniform(0.2, 3, n).astype(np.float32)
-        self.positive = rng.random((n, BLOCK)) < 0.1
-        self.positive[:5] = False
-        matrix = sparse.csr_matrix(self.positive)
-        self.labels = (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32))
+        self.positive = rng.uniform(0.3, 1, (n, BLOCK)) * (rng.random((n, BLOCK)) < 0.1)
+        self.positive[:5] = 0
+        matrix = sparse.csr_matrix(self.positive.astype(np.float32))
+        self.labels = (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
         self.costs = np.stack([np.full(BLOCK, 0.7), rng.uniform(0.1, 8, BLOCK)]).astype(np.float32)
         self.duals = np.zeros((n, BLOCK), np.float32)
         self.W = np.zeros((self.dense.shape[1], BLOCK), np.float32)
@@ -260,7 +263,7 @@ def test_a_sweep_visits_everyone_once_and_comes_back_to_few_positives(n_positive
     positives = np.arange(n_positives, dtype=np.uint32)
     everyone = np.arange(60, dtype=np.uint32)
     block.costs[:] = 1e-6
-    block.weights[:] = 1
+    block.weights[:] = block.labels[2][:] = 1
     sums, state = np.zeros((2, BLOCK)), new_state()
     kernels.sweep(
         everyone, positives, kernels.HINGE, block.X, block.norms, block.weights, block.labels, block.costs,

@@ -41,24 +41,30 @@ def some_labels(Y, n=6):
 
 
 def reference(loss, C, bias, X, y, own, sample_weight):
-    """Return one label's minimum by LIBLINEAR (hinges) or Newton's method (logistic), over augmented features."""
+    """Return one label's minimum by LIBLINEAR (hinges) or Newton's method (logistic), over augmented features.
+
+    y holds the relevances of positives, and 0 for negatives.
+    """
     augmented = sparse.csr_matrix(sparse.hstack([X, np.full((X.shape[0], 1), bias)]) if bias else X, dtype=np.float64)
-    weights = np.where(y > 0, own, 1.0) * sample_weight
+    weights = np.where(y > 0, own * y, 1.0) * sample_weight
     if loss == "logistic":
         solver = LogisticRegression(C=C, fit_intercept=False, solver="newton-cg", tol=1e-8, max_iter=1000)
     else:
         solver = LinearSVC(
             loss=loss.replace("-", "_"), C=C, dual=True, fit_intercept=False, tol=1e-5, max_iter=200_000, random_state=0
         )  # fmt: skip
-    return solver.fit(augmented, y, sample_weight=weights).coef_.ravel()
+    return solver.fit(augmented, np.where(y > 0, 1, -1), sample_weight=weights).coef_.ravel()
 
 
 @EVERY_DATA
 @EVERY_LOSS
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weights and relevances"])
 def test_the_objective_is_that_of_the_reference_solver(data, loss, weighted):
     X, Y = DATA[data]
     Y = some_labels(Y)
+    if weighted:
+        relevances = np.random.default_rng(1).uniform(0.2, 1, Y.nnz).astype(np.float32)
+        Y = sparse.csr_matrix((relevances, Y.indices, Y.indptr), shape=Y.shape)
     sample_weight = np.random.default_rng(0).uniform(0.3, 3, X.shape[0]).astype(np.float32) if weighted else None
     model = DiSMEC(
         weighting=Factors() if weighted else None,
@@ -73,10 +79,10 @@ def test_the_objective_is_that_of_the_reference_solver(data, loss, weighted):
     model.fit(X, Y, sample_weight=sample_weight)
     problem = Problem.of(model, X, Y, sample_weight)
     found = problem.primal(weights_of(model))
-    signs = np.where(Y.toarray() > 0, 1, -1)
+    present = Y.toarray()
     best = np.column_stack(
         [
-            reference(loss, model.C, model.bias, X, signs[:, label], problem.own[label], problem.point_weights)
+            reference(loss, model.C, model.bias, X, present[:, label], problem.own[label], problem.point_weights)
             for label in range(Y.shape[1])
         ]
     )

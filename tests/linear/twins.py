@@ -21,7 +21,7 @@ MATTERS = 0.02  # logistic: the share of its cost above which a dual variable ke
 
 @dataclass(frozen=True)
 class Problem:
-    """Points and labels of a training problem, with the weights of positives (per label) and of points."""
+    """Points and labels of a training problem; positives weigh `own` (per label) times their relevance in Y."""
 
     X: sparse.csr_matrix
     Y: sparse.csr_matrix
@@ -34,7 +34,7 @@ class Problem:
     @classmethod
     def of(cls, model: DiSMEC, X, Y, sample_weight=None) -> Problem:
         Y = sparse.csr_matrix(Y)
-        counts = np.asarray(Y.sum(axis=0)).ravel()
+        counts = np.bincount(Y.indices, minlength=Y.shape[1])
         own, _ = resolve_weighting(model.weighting).coefficients(counts.astype(np.int64), X.shape[0])
         weights = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, np.float64)
         X = sparse.csr_matrix(X, dtype=np.float64)
@@ -49,13 +49,14 @@ class Problem:
     def primal(self, W: np.ndarray) -> np.ndarray:
         """Return the objective per label at W (augmented features, labels), by the definitions in `objectives`."""
         loss = loss_named(self.loss)
-        each = weighted_loss(loss, self.augmented @ W, self.Y, self.own, np.zeros_like(self.own))
+        each = weighted_loss(loss, self.augmented @ W, self.Y > 0, self.own, np.zeros_like(self.own))
+        each *= np.where(self.Y.toarray() > 0, self.Y.toarray(), 1.0)
         return 0.5 * (W**2).sum(axis=0) + self.C * self.point_weights @ each
 
     def dual(self, duals: np.ndarray) -> np.ndarray:
         """Return the dual objective per label at `duals` (points, labels)."""
         signs = np.where(self.Y.toarray() > 0, 1.0, -1.0)
-        costs = self.C * np.where(signs > 0, self.own, 1.0) * self.point_weights[:, None]
+        costs = self.C * np.where(signs > 0, self.own * self.Y.toarray(), 1.0) * self.point_weights[:, None]
         W = self.augmented.T @ (duals * signs)
         return dual_value(self.loss, duals, costs).sum(axis=0) - 0.5 * (W**2).sum(axis=0)
 
@@ -90,7 +91,7 @@ def plain_pass(order, loss, X, point_weights, positive, costs, duals, W, live):
         active[i] = 0
         for b in range(BLOCK):
             y = 1.0 if positive[i, b] else -1.0
-            cost = costs[int(positive[i, b]), b] * point_weights[i]
+            cost = (costs[1, b] * positive[i, b] if positive[i, b] else costs[0, b]) * point_weights[i]
             margin, norm, a = y * (X[i] @ W[:, b]), X[i] @ X[i], duals[i, b]
             new, primal, matters = STEPS[loss](margin, norm, a, cost)
             if live[b] == 0:
@@ -106,7 +107,7 @@ def plain_pass(order, loss, X, point_weights, positive, costs, duals, W, live):
 def plain_values(loss, X, point_weights, positive, costs, duals, W, live):
     """Do what `kernels.evaluate` does: return primal loss and dual value per label, and the unsettled points."""
     signs = np.where(positive, 1.0, -1.0)
-    cost = np.where(positive, costs[1], costs[0]) * point_weights[:, None]
+    cost = np.where(positive, costs[1] * positive, costs[0]) * point_weights[:, None]
     margins = signs * (X @ W)
     primal = cost * loss_named(NAMES[loss]).positive(margins)
     unsettled = duals / cost > MATTERS if loss == LOGISTIC else np.maximum(duals, 1 - margins) > 0

@@ -41,6 +41,7 @@ def sections(card: dict[str, Any]) -> dict[str, Section]:
         "Model": {
             "model": card["model"],
             "reads": reads,
+            "probabilities": card["probabilities"],
             "size": f"{card['size MB']:,.1f} MB",
         },
         "Training": {

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+
+logger = logging.getLogger(__name__)
 
 # The options by the parameter of `read_dataset` that they set. None: not given, so its default holds.
 _OPTIONS: dict[str, tuple[str, str, str]] = {
@@ -78,14 +82,28 @@ def read(
     """
     from longtail.app.console import status
     from longtail.data import read_dataset
+    from longtail.errors import DataError
 
-    chosen = {**(getattr(model, "reading_", None) or {}), **reading}
+    remembered = getattr(model, "reading_", None) or {}
+    chosen = {**remembered, **reading}
     chosen = {name: _none_if_empty(name, value) for name, value in chosen.items()}
     if not with_labels:
         chosen = {name: value for name, value in chosen.items() if name not in ("label_texts", "relevance", "weights")}
         chosen["labels"] = None
-    with status(f"reading {path}"):
-        return read_dataset(path, label_names=label_names, **chosen)
+    try:
+        with status(f"reading {path}"):
+            started = time.perf_counter()
+            data = read_dataset(path, label_names=label_names, **chosen)
+        logger.info("read %s in %.1f s: %r", path, time.perf_counter() - started, data)
+        return data
+    except DataError as error:
+        names = [name for name in ("text", "labels", "ids") if name in remembered.keys() - reading.keys()]
+        fields = {name: remembered[name] for name in names if with_labels or name != "labels"}
+        if error.missing and fields:
+            said = " ".join(f"{_OPTIONS[name][0]} {value}" for name, value in fields.items())
+            none = "; --id-field '' reads no ids" if "ids" in fields else ""
+            raise DataError(f"{error}; the model was trained with {said}{none}") from error
+        raise
 
 
 def data_name(path: Path) -> str:

@@ -38,6 +38,9 @@ Settings = Annotated[
         "--set", metavar="KEY=VALUE", help="Parameter of the model, e.g. C=0.5 or features.min_df=2; repeatable."
     ),
 ]
+VocabularyFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Names and parents of labels: CSV, JSON or SKOS (.rdf .ttl .nt).")
+]
 
 
 @reads_data
@@ -56,10 +59,7 @@ def train(
         typer.Option(metavar="W", help="Weighting of the loss: pw, pw-cb, unbiased, or e.g. pw-cb:0.5 for half of it."),
     ] = None,
     settings: Settings = None,
-    vocabulary: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Names and parents of labels: CSV, JSON or SKOS (.rdf .ttl .nt)."),
-    ] = None,
+    vocabulary: VocabularyFile = None,
     language: Annotated[
         str | None, typer.Option(metavar="CODE", help="Language of the names in the vocabulary, e.g. fi.")
     ] = None,
@@ -192,9 +192,10 @@ def check_points(estimator: Any, dataset: Any, data: Path, model: str, *, separa
         raise ParameterError(
             f"{model} takes no weights of points, but {data} has some; use dismec, or no --weight-field"
         )
-    if dataset.has_relevances:
+    if dataset.has_relevances and not estimator.takes_relevances():
         raise DataError(
-            f"has relevances of labels, which {model} cannot use; count every label as 1 by --relevance-field ''",
+            f"has relevances of labels, which {model} cannot use; count every label as 1 by --relevance-field '', or "
+            "use dismec",
             path=data,
         )
 

@@ -33,8 +33,10 @@ def hold_out(n_points: int, share: float, seed: int) -> tuple[Rows, Rows]:
 
     Returns
     -------
-    train, dev : ndarray
-        Row ids.
+    train : ndarray
+        Row ids to train on.
+    dev : ndarray
+        Row ids held out.
     """
     check_share(share)
     _check_several(n_points)
@@ -57,8 +59,10 @@ def folds(n_points: int, number: int, seed: int) -> Iterator[tuple[Rows, Rows]]:
 
     Yields
     ------
-    train, dev : ndarray
-        Row ids, both sorted.
+    train : ndarray
+        Row ids to train on, sorted.
+    dev : ndarray
+        Row ids held out, sorted.
     """
     _check_several(n_points)
     if number > n_points:

@@ -132,7 +132,8 @@ class Estimator(Answers, Parameterised):
         X : sparse matrix, array, DataFrame, or sequence of str
             CSR or dense features, or texts (a list or a Series), as `input_kind` says.
         Y : sparse matrix, array, DataFrame, or list of lists
-            A 0/1 matrix, or one list of label names or label ids per point.
+            A 0/1 matrix, or one list of label names or label ids per point. Relevances between 0 and 1 are for models
+            that use them (`takes_relevances`).
         label_names : sequence of str, optional
             Distinct names, stored with the model; by default the names in Y, sorted, or the columns of a DataFrame.
         run : Run, optional
@@ -159,7 +160,7 @@ class Estimator(Answers, Parameterised):
         self.check_parameters()
         X = self._check_X(X)
         n_points = n_rows(X)
-        Y, names = labels_and_names(Y, label_names, n_points=n_points)
+        Y, names = labels_and_names(Y, label_names, n_points=n_points, relevances=self.takes_relevances())
         if n_points == 0 or Y.shape[1] == 0:
             raise DataError(f"nothing to learn from: {n_points} points, {Y.shape[1]} labels")
         if Y.nnz == 0:
@@ -263,6 +264,10 @@ class Estimator(Answers, Parameterised):
     def takes_weights(self) -> bool:
         """Return whether `fit` takes `sample_weight`, one weight per point."""
         return "sample_weight" in inspect.signature(self._prepare).parameters
+
+    def takes_relevances(self) -> bool:
+        """Return whether `fit` uses relevances of labels, numbers between 0 and 1 in Y; others refuse them."""
+        return False
 
     def options(self) -> set[str]:
         """Return the parameters that `predict` takes for one call."""

@@ -13,7 +13,7 @@ from longtail.core.predictions import Predictions
 FALLBACKS = ("none", "popular")
 
 
-def label_shares(label_counts: NDArray[np.int64], n_points: int) -> NDArray[np.float32]:
+def label_shares(label_counts: NDArray[np.number[Any]], n_points: int) -> NDArray[np.float32]:
     """Return the share of training points that have each label; -inf for labels without training points."""
     return np.where(label_counts > 0, label_counts / n_points, -np.inf).astype(np.float32)
 

@@ -27,6 +27,8 @@ def fingerprint(*arrays: Array) -> str:
 def data_fingerprint(X: Any, Y: sparse.csr_matrix) -> str:
     """Return a digest of training data: every value of X (features or texts) and Y."""
     parts = [Y.indices, Y.indptr]
+    if (Y.data != 1).any():  # relevances
+        parts.append(Y.data)
     if sparse.issparse(X):
         parts += [X.data, X.indices, X.indptr]
     else:

@@ -14,7 +14,7 @@ from longtail.errors import DataError
 
 
 def labels_and_names(
-    Y: Any, label_names: Sequence[str] | None = None, *, n_points: int | None = None
+    Y: Any, label_names: Sequence[str] | None = None, *, n_points: int | None = None, relevances: bool = False
 ) -> tuple[sparse.csr_matrix, list[str] | None]:
     """Return labels as an indicator matrix, and their names.
 
@@ -26,6 +26,8 @@ def labels_and_names(
         Names of the labels, in order; names in Y must be among them. By default those in Y, sorted.
     n_points : int, optional
         Number of points that Y must have.
+    relevances : bool, default False
+        A matrix may contain relevances, from 0 to 1, instead of ones; they are kept.
 
     Returns
     -------
@@ -41,7 +43,7 @@ def labels_and_names(
         columns = list(getattr(Y, "columns", ()))
         if label_names is None and columns and all(isinstance(column, str) for column in columns):
             label_names = columns
-        matrix = check_labels(Y, n_points=n_points)
+        matrix = check_labels(Y, n_points=n_points, relevances=relevances)
         return matrix, check_label_names(label_names, matrix.shape[1])
     rows = _rows(Y)
     if rows is None or not any(isinstance(label, str) for row in rows for label in row):
@@ -73,7 +75,7 @@ def labels_as_known(Y: Any, known: list[str] | None, n_known: int, *, n_points: 
     csr_matrix of shape (n_points, at least n_known)
         Labels that the model does not know have further columns.
     """
-    observed, names = labels_and_names(Y, n_points=n_points)
+    observed, names = _present(Y, n_points)
     if names is not None and known is not None:
         numbers = {name: i for i, name in enumerate(known)}
         columns = np.array([numbers.get(name, len(known) + i) for i, name in enumerate(names)], dtype=np.int32)
@@ -104,12 +106,19 @@ def share_of_hits(best: NDArray[np.int32], Y: Any, label_names: list[str] | None
     -------
     float
     """
-    observed, names = labels_and_names(Y, n_points=best.size)
+    observed, names = _present(Y, best.size)
     if names is not None and label_names is not None:  # columns are in the order of Y's own names
         numbers = {name: i for i, name in enumerate(names)}
         best = np.array([*(numbers.get(name, -1) for name in label_names), -1])[best]
     asked = np.flatnonzero((best >= 0) & (best < observed.shape[1]))
     return float(observed[asked, best[asked]].sum()) / best.size
+
+
+def _present(Y: Any, n_points: int) -> tuple[sparse.csr_matrix, list[str] | None]:
+    """Return labels and names of points to judge by: whatever its relevance, a label is present."""
+    found, names = labels_and_names(Y, n_points=n_points, relevances=True)
+    ones = np.ones_like(found.data)
+    return sparse.csr_matrix((ones, found.indices, found.indptr), shape=found.shape), names
 
 
 def _rows(Y: Any) -> list[Any] | None:

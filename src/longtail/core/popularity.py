@@ -15,8 +15,8 @@ from longtail.core.state import State
 class Popularity(Estimator):
     """The same ranking for every point: labels by number of training points.
 
-    The score of a label is the share of training points that have it. This is the Popularity baseline of table 3 in
-    Jain et al. (2016).
+    The score of a label is the share of training points that have it; a label of relevance 0.5 is half a point. This is
+    the Popularity baseline of table 3 in Jain et al. (2016).
 
     Attributes
     ----------
@@ -26,8 +26,12 @@ class Popularity(Estimator):
 
     score_scale = "probability"
 
+    def takes_relevances(self) -> bool:
+        return True
+
     def _fit(self, prepared: Prepared, run: Run) -> None:
-        self.scores_ = label_shares(self.label_counts_, self.n_points_)
+        relevances = np.bincount(prepared.Y.indices, prepared.Y.data, minlength=self.n_labels_)
+        self.scores_ = label_shares(relevances, self.n_points_)
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
         best = Predictions.from_dense(self.scores_[None, :], k)

@@ -122,6 +122,8 @@ class FieldPath:
 
 
 def _item(value: Any, key: str) -> Any:
+    if isinstance(value, list):
+        raise TypeError(f"{key!r} is looked for in a list; write [] after a field that holds a list, as in a[].{key}")
     if not isinstance(value, Mapping):
         raise TypeError(f"{key!r} is looked for in {value!r:.40}, which is not an object")
     return value.get(key)

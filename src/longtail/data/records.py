@@ -6,7 +6,7 @@ import json
 import logging
 import math
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,9 +79,8 @@ class RecordCollector:
     def finish(self) -> Dataset:
         """Return the dataset of all records."""
         if self._never_seen and self._first is not None:
-            field, (place, found) = min(self._never_seen), self._first
-            said = f"is in no record; fields here: {_listed(found)} ({option_of('text')})"
-            raise self._complain(place, field, said)
+            place, found = self._first
+            raise self._missing(place, FieldPath(min(self._never_seen)), "is in no record", found)
         if self._n_null:
             logger.warning("%d of %d texts are null and read as empty", self._n_null, self.n_points)
         Y, names = self._labels.finish()
@@ -98,10 +97,18 @@ class RecordCollector:
         try:
             return path.find(record)
         except KeyError as error:
-            said = f"is missing; fields here: {_listed(record)}"
-            raise self._complain(place, path.name, said) from error
+            raise self._missing(place, path, "is missing", record) from error
         except TypeError as error:
             raise self._complain(place, path.name, str(error)) from error
+
+    def _missing(self, place: int, path: FieldPath, said: str, found: Iterable[str]) -> DataError:
+        """Return the error for a field that is not there, with the option that names another."""
+        others = {"labels": self._label_path, "label_texts": self._label_text_path, "ids": self._id_path}
+        others["weights"] = self._weight_path
+        option = next((name for name, other in others.items() if path is other), "text")
+        error = self._complain(place, path.name, f"{said}; fields here: {_listed(found)} ({option_of(option)})")
+        error.missing = True
+        return error
 
     def _text(self, record: Mapping[str, Any], place: int) -> str:
         """Return the text of a record; several fields, and lists of texts in them, are joined by a space."""
@@ -164,7 +171,7 @@ class RecordCollector:
         if isinstance(label, Mapping):
             keys = ", ".join(map(str, label))
             said = f"labels are objects with {keys}; say which is the label, e.g. {field}[].{next(iter(label), 'id')}"
-            raise self._complain(place, field, f"{said} (use labels, --labels-field)")
+            raise self._complain(place, field, f"{said} ({option_of('labels')})")
         if isinstance(label, bool) or not isinstance(label, (str, int)) or label == "":
             said = f"a label must be a non-empty string or a whole number, not {json.dumps(label, default=str)[:40]}"
             raise self._complain(place, field, said)
@@ -209,7 +216,7 @@ class RecordCollector:
 
 def option_of(option: str) -> str:
     """Return an option as messages show it: its name in Python and on the command line."""
-    return f"use {option}, {OPTIONS[option]}"
+    return f"use {OPTIONS[option]}, {option}= in Python"
 
 
 def kind(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import logging
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -61,6 +62,7 @@ def read_csv(
             # Read the column names first: for a missing column, pyarrow does not say which columns there are.
             with files.reading(path) as stream:
                 dialect, found = csv_dialect(as_utf8(stream, reading.encoding, path), path, reading, usual)
+            logger.info("%s: cells are separated by %r; columns are %s", path, dialect.delimiter, shortened(found))
             columns = columns_to_read(path, found, reading)
             with files.reading(path) as stream:
                 batches = open_csv(as_utf8(stream, reading.encoding, path), dialect, columns)
@@ -151,9 +153,11 @@ def columns_to_read(path: PathLike | None, found: list[str], reading: Reading) -
         column = field.column(found)
         if found.count(column) != 1:
             problem = f"no column {column!r}" if column not in found else f"column {column!r} occurs more than once"
-            plus = "; several are separated by commas" if option == "text" and "+" in column else ""
-            said = f"{problem}; columns are {shortened(found)} ({option_of(option)}{plus})"
-            raise DataError(said, path=path)
+            more = "; several are separated by commas" if option == "text" and "+" in column else ""
+            if len(found) == 1 and re.search(r"\W", found[0]):
+                more += "; or is the delimiter another one? use --delimiter"
+            said = f"{problem}; columns are {shortened(found)} ({option_of(option)}{more})"
+            raise DataError(said, path=path, missing=True)
         columns.append(column)
     return list(dict.fromkeys(columns))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +27,8 @@ from longtail.errors import ModelError, ParameterError
 from longtail.features.places import placed
 from longtail.features.scaling import unit_rows
 from longtail.features.text import TextFeatures
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +107,9 @@ class Pipeline(Wrapper):
     def takes_weights(self) -> bool:
         return self._new_part().takes_weights()
 
+    def takes_relevances(self) -> bool:
+        return self._new_part().takes_relevances()
+
     def _prepare(self, X: Any, Y: sparse.csr_matrix, *, sample_weight: Any = None, **more: Any) -> WeightedPoints:
         super()._prepare(X, Y, **more)
         if sample_weight is not None and not self.takes_weights():
@@ -164,7 +171,11 @@ class TextPipeline(Pipeline):
 
     def _fit(self, prepared: Prepared, run: Run) -> None:
         self.features_ = TextFeatures() if self.features is None else clone(self.features)
-        self._fit_model(self._training_features(prepared.X, run), prepared, run)
+        started = time.perf_counter()
+        X = self._training_features(prepared.X, run)
+        seconds, per_text = time.perf_counter() - started, X.nnz / X.shape[0]
+        logger.info("%d features of %d texts, %.1f per text, in %.1f s", X.shape[1], X.shape[0], per_text, seconds)
+        self._fit_model(X, prepared, run)
 
     def _training_features(self, texts: Sequence[str], run: Run) -> sparse.csr_matrix:
         if self.features_.embeddings is None:  # a matter of seconds

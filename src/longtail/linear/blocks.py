@@ -29,7 +29,7 @@ def label_blocks(X: sparse.csr_matrix, Y: sparse.csr_matrix, *, seed: int = 0) -
     X : (n, D) csr_matrix of float32
         Features.
     Y : (n, L) csr_matrix
-        Label indicator.
+        Labels; relevances count as 1.
     seed : int, default 0
         Seed of the random projection and of the clustering.
 
@@ -44,7 +44,8 @@ def label_blocks(X: sparse.csr_matrix, Y: sparse.csr_matrix, *, seed: int = 0) -
     if order.size <= BLOCK:
         return [order] if order.size else []
     rng = np.random.default_rng(seed)
-    vectors = label_vectors(X, Y, rng)
+    present = sparse.csr_matrix((np.ones_like(Y.data), Y.indices, Y.indptr), shape=Y.shape)
+    vectors = label_vectors(X, present, rng)
     strata = (order[first : first + _STRATUM] for first in range(0, order.size, _STRATUM))
     return [block for stratum in strata for block in _halved(stratum, vectors, rng)]
 

@@ -104,7 +104,10 @@ class DiSMEC(Estimator):
     -----
     The weights of label l minimise
 
-        |w|^2 / 2 + C * W_l * sum_{positives} loss(w.x) + C * sum_{negatives} loss(-w.x)
+        |w|^2 / 2 + C * W_l * sum_{positives} r * loss(w.x) + C * sum_{negatives} loss(-w.x)
+
+    where r is the relevance of the label for the point, 1 unless Y has numbers below 1. With relevances, every label is
+    trained on all points, as by solver="full".
 
     with W_l from Qaraei et al. 2021, eqs. 16, 21, 22. The papers write |w|^2 where LIBLINEAR has |w|^2 / 2, so their
     C = 1 is C = 0.5 here. `linear/kernels.py` describes the solver.
@@ -146,7 +149,8 @@ class DiSMEC(Estimator):
         X : sparse matrix, array or DataFrame
             CSR or dense features.
         Y : sparse matrix, array, DataFrame, or list of lists
-            A 0/1 matrix, or one list of label names or label ids per point.
+            A 0/1 matrix, or one list of label names or label ids per point. Numbers between 0 and 1 are relevances:
+            a label of relevance 0.5 counts half as much as one of 1.
         sample_weight : array_like, optional
             Factor of the loss per point, above 0; a point of weight 2 counts as the same point twice.
         label_names : sequence of str, optional
@@ -166,6 +170,9 @@ class DiSMEC(Estimator):
     def score_scale(self) -> str | None:  # type: ignore[override]
         """The scale of scores: probabilities with the logistic loss and without a weighting, else margins."""
         return "probability" if self.loss == "logistic" and self.weighting is None else None
+
+    def takes_relevances(self) -> bool:
+        return True
 
     def check_parameters(self) -> None:
         check_positive(C=self.C, tol=self.tol)
@@ -194,6 +201,7 @@ class DiSMEC(Estimator):
         self, X: sparse.csr_matrix, Y: sparse.csr_matrix, *, sample_weight: Any = None, **more: Any
     ) -> PointsWithWeights:
         super()._prepare(X, Y, **more)
+        hook.check_labels(self.device, relevances=_has_relevances(Y))
         weights = check_point_weights(sample_weight, X.shape[0])
         return PointsWithWeights(X, Y, weights, self._kept_duals(X.shape[0], Y.shape[1]))
 
@@ -203,10 +211,12 @@ class DiSMEC(Estimator):
         assert isinstance(prepared, PointsWithWeights)
         Y = prepared.Y
         own, _ = resolve_weighting(self.weighting).coefficients(self.label_counts_, self.n_points_)
-        if self.device != "cpu" and self._fit_on_gpus(prepared, own, run):
+        graded = _has_relevances(Y)
+        if self.device != "cpu" and not graded and self._fit_on_gpus(prepared, own, run):
             return
         # Dual variables are those of points, which working sets have only some of.
-        rare = np.zeros(Y.shape[1], np.bool_) if self.solver == "full" or self.warm_start else rare_labels(Y, self.loss)
+        full = self.solver == "full" or self.warm_start or graded
+        rare = np.zeros(Y.shape[1], np.bool_) if full else rare_labels(Y, self.loss)
         same_as = identical_labels(Y, own) if rare.any() else np.arange(Y.shape[1])
         self._train(self._groups(prepared, own, rare, same_as), same_as, run, prepared.duals)
 
@@ -270,6 +280,8 @@ class DiSMEC(Estimator):
             self._duals = rows_in_order(duals, order, self.n_labels_, self.n_points_)
 
     def _warn_of_unfinished(self) -> None:
+        trained = int((self.label_counts_ > 0).sum())
+        logger.info("trained %d labels to a relative duality gap of at most %.3g", trained, self.gaps_.max())
         unfinished = int((self.gaps_ > self.tol).sum())
         if unfinished:
             logger.warning(
@@ -331,3 +343,7 @@ class DiSMEC(Estimator):
 
     def _check_learned(self) -> None:
         self._weights.check_numbers()
+
+
+def _has_relevances(Y: sparse.csr_matrix) -> bool:
+    return bool((Y.data != 1).any())

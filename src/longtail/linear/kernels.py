@@ -1,6 +1,6 @@
 """Kernels of the label-blocked dual coordinate descent.
 
-For each label b, with y = +1 or -1 and the weight c = C * (label weight, if positive) * (point weight):
+For each label b, with y = +1 or -1 and the weight c = C * (label weight * relevance, if positive) * (point weight):
 
     primal   min_w  |w|^2 / 2 + sum_i c_i loss(y_i w.x_i)           (LIBLINEAR's scaling of C)
     dual     max_a  sum_i f_i(a_i) - |w|^2 / 2,                     w = sum_i a_i y_i x_i
@@ -43,14 +43,15 @@ _AHEAD = 4  # points between fetching dual variables and using them, where point
 def one_pass(order, loss, X, norms, weights, labels, costs, duals, W, live, sums, active):
     """Take one step for every point of `order` and every live lane.
 
-    X: (indptr, indices, data); norms: |x_i|^2; weights: point weights; labels: (indptr, lanes), the positives.
-    costs: (2, BLOCK), c of a negative and of a positive, for point weight 1.
+    X: (indptr, indices, data); norms: |x_i|^2; weights: point weights.
+    labels: (indptr, lanes, relevances), the positives.
+    costs: (2, BLOCK), c of a negative and of a positive, for point weight 1 and relevance 1.
     duals: (points, BLOCK); W: (features, BLOCK); live: 1 for lanes that still train, 0 for lanes that left.
     sums: (2, BLOCK) float64; primal loss and dual value f(a), each as of the visit of a point, are added to it.
     active: set to 1 for points with a dual variable above 0 (logistic: a/c above _MATTERS) in some live lane, else 0.
     """
     indptr, indices, data = X
-    label_ptr, label_lane = labels
+    label_ptr, label_lane, relevance = labels
     z, step = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     y, c = np.full(BLOCK, -_ONE), costs[0].copy()
     part = np.zeros((2, BLOCK), np.float32)
@@ -65,7 +66,7 @@ def one_pass(order, loss, X, norms, weights, labels, costs, duals, W, live, sums
             continue  # a negative of every label and on the right side of every margin: nothing to do
         for q in range(label_ptr[i], label_ptr[i + 1]):
             lane = label_lane[q]
-            y[lane], c[lane] = _ONE, costs[1, lane]
+            y[lane], c[lane] = _ONE, costs[1, lane] * relevance[q]
         if loss == SQUARED_HINGE:
             changed, held = _squared_hinge_step(z, y, c, norms[i], weights[i], duals[i], live, step, part)
         elif loss == HINGE:
@@ -206,7 +207,7 @@ def evaluate(loss, X, weights, labels, costs, duals, W, live, sums, active):
     settled: some live lane has a dual variable above zero or a margin on the wrong side (logistic: as in `one_pass`).
     """
     indptr, indices, data = X
-    label_ptr, label_lane = labels
+    label_ptr, label_lane, relevance = labels
     z = np.empty(BLOCK, np.float32)
     y, c = np.full(BLOCK, -_ONE), costs[0].copy()
     part = np.zeros((2, BLOCK), np.float32)
@@ -218,7 +219,7 @@ def evaluate(loss, X, weights, labels, costs, duals, W, live, sums, active):
             continue
         for q in range(label_ptr[i], label_ptr[i + 1]):
             lane = label_lane[q]
-            y[lane], c[lane] = _ONE, costs[1, lane]
+            y[lane], c[lane] = _ONE, costs[1, lane] * relevance[q]
         if loss == LOGISTIC:
             active[i] = _logistic_unsettled(z, y, c, weights[i], duals[i], live, part)
         else:
@@ -280,7 +281,7 @@ def sweep(points, positives, loss, X, norms, weights, labels, costs, duals, W, l
 def weights_of_duals(X, labels, duals, W):
     """Compute W = sum of a_i y_i x_i from scratch."""
     indptr, indices, data = X
-    label_ptr, label_lane = labels
+    label_ptr, label_lane, _ = labels
     step = np.empty(BLOCK, np.float32)
     W[:] = 0
     for i in range(duals.shape[0]):

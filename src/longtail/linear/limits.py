@@ -33,7 +33,13 @@ def check_norms(norms: NDArray[np.float32], points: NDArray[np.integer]) -> None
 
 
 def check_costs(
-    C: float, costs: NDArray[np.floating], trained: NDArray[np.bool_], what: str, point_weights: NDArray[np.float32]
+    C: float,
+    costs: NDArray[np.floating],
+    trained: NDArray[np.bool_],
+    what: str,
+    point_weights: NDArray[np.float32],
+    *,
+    relevance: float = 1.0,
 ) -> None:
     """Raise TrainingError unless C times label weight times point weight is a positive number that float32 can hold.
 
@@ -49,16 +55,20 @@ def check_costs(
         What the error calls a label, e.g. "label".
     point_weights : (n,) array of float32
         Weights of the points.
+    relevance : float, default 1.0
+        Least relevance of a label.
     """
     weights = point_weights.astype(np.float64)
-    least, most = np.minimum(costs, C) * weights.min(initial=1), np.maximum(costs, C) * weights.max(initial=1)
+    least = np.minimum(costs * relevance, C) * weights.min(initial=1)
+    most = np.maximum(costs, C) * weights.max(initial=1)
     bad = trained & ~((least >= 1 / _LARGEST_COST) & (most <= _LARGEST_COST))
     if bad.any():
         label = int(np.flatnonzero(bad)[0])
         raise TrainingError(
             f"the loss of {what} {label} is weighted from {least[label]:g} to {most[label]:g} (C is {C:g}, the "
             f"weight of its positives {costs[label] / C:g}, point weights {weights.min(initial=1):g} to "
-            f"{weights.max(initial=1):g}); training needs {1 / _LARGEST_COST:g} to {_LARGEST_COST:g}"
+            f"{weights.max(initial=1):g}, the least relevance {relevance:g}); training needs {1 / _LARGEST_COST:g} to "
+            f"{_LARGEST_COST:g}"
         )
 
 

@@ -45,6 +45,8 @@ class Problem:
         Number of features, with the bias.
     point_weights : (n,) array of float32, optional
         Weights of the rows of X; all 1 by default.
+    relevances : array of float32, optional
+        Relevance of each entry of `points`, a factor of its cost; all 1 by default.
     """
 
     def __init__(
@@ -55,11 +57,13 @@ class Problem:
         n_features: int,
         *,
         point_weights: NDArray[np.float32] | None = None,
+        relevances: NDArray[np.float32] | None = None,
     ) -> None:
         self.X, self.members, self.costs, self.n_features = X, members, costs, n_features
         self.norms = _row_norms(*X)
         self.n_points = self.norms.size
         self.point_weights = np.ones(self.n_points, np.float32) if point_weights is None else point_weights
+        self.relevances = np.empty(0, np.float32) if relevances is None else relevances
 
     def solve(
         self, labels: NDArray[np.intp], options: SolverOptions, seed: int, *, duals: sparse.csr_matrix | None = None
@@ -84,7 +88,7 @@ class Problem:
         costs = np.full((2, BLOCK), options.C, np.float32)
         costs[1, : labels.size] = self.costs[labels]
         indptr, points, positions = self.members
-        members = _members(indptr, points, labels, positions, self.n_points)
+        members = _members(indptr, points, self.relevances, labels, positions, self.n_points)
         a = huge_zeros((self.n_points, BLOCK))
         W = huge_zeros((self.n_features, BLOCK))
         if duals is not None:
@@ -111,7 +115,7 @@ class BlockSolver:
     X : (n, D) csr_matrix of float32
         Features.
     Y : (n, L) csr_matrix
-        Label indicator.
+        Labels: ones, or relevances, which are factors of the cost of positives.
     options : SolverOptions
         Loss, C and when to stop.
     positive_weights : (L,) array, optional
@@ -146,10 +150,14 @@ class BlockSolver:
             options.C * own,
             X.shape[1] + (options.bias != 0),
             point_weights=None if point_weights is None else np.asarray(point_weights, np.float32)[self.order],
+            relevances=None if (by_label.data == 1).all() else np.asarray(by_label.data, np.float32),
         )
         limits.check_norms(self._problem.norms, self.order)
         trained = np.diff(by_label.indptr) > 0
-        limits.check_costs(options.C, self._problem.costs, trained, "label", self._problem.point_weights)
+        limits.check_costs(
+            options.C, self._problem.costs, trained, "label", self._problem.point_weights,
+            relevance=float(by_label.data.min(initial=1)),
+        )  # fmt: skip
 
     def train(self, labels: NDArray[np.intp], *, duals: sparse.csr_matrix | None = None) -> TrainedBlock:
         """Train at most BLOCK labels, starting from zero or from the given dual variables (labels, points)."""
@@ -207,31 +215,33 @@ def _row_norms(indptr, indices, data):
 
 
 @njit(cache=True, nogil=True)
-def _members(indptr, indices, labels, positions, n_points):
-    """Return, as (indptr, lanes), the lanes whose label each point has; points in the solver's order."""
+def _members(indptr, indices, relevances, labels, positions, n_points):
+    """Return, as (indptr, lanes, relevances), the lanes whose label each point has; points in the solver's order."""
     ptr = np.zeros(n_points + 1, np.int64)
     for label in labels:
         for p in range(indptr[label], indptr[label + 1]):
             ptr[positions[indices[p]] + 1] += 1
     for i in range(n_points):
         ptr[i + 1] += ptr[i]
-    lanes = np.empty(ptr[-1], np.int32)
+    lanes, shares = np.empty(ptr[-1], np.int32), np.ones(ptr[-1], np.float32)
     filled = ptr[:-1].copy()
     for lane in range(labels.shape[0]):
         for p in range(indptr[labels[lane]], indptr[labels[lane] + 1]):
             i = positions[indices[p]]
             lanes[filled[i]] = lane
+            if relevances.shape[0]:
+                shares[filled[i]] = relevances[p]
             filled[i] += 1
-    return ptr, lanes
+    return ptr, lanes, shares
 
 
 @njit(cache=True, nogil=True)
 def _clip_to_costs(a, members, costs, weights):
-    ptr, lanes = members
+    ptr, lanes, shares = members
     for i in range(a.shape[0]):
         limit = costs[0] * weights[i]
         for q in range(ptr[i], ptr[i + 1]):
-            limit[lanes[q]] = costs[1, lanes[q]] * weights[i]
+            limit[lanes[q]] = costs[1, lanes[q]] * shares[q] * weights[i]
         for b in range(a.shape[1]):
             a[i, b] = min(a[i, b], limit[b])
 

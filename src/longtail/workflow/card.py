@@ -11,6 +11,7 @@ from longtail.core.base import Parameterised
 from longtail.core.estimator import Estimator
 from longtail.core.evaluations import read_evaluations
 from longtail.core.model import KIND, load_model
+from longtail.core.vocabulary import Vocabulary
 from longtail.core.wrapper import Wrapper
 from longtail.features.pipeline import Pipeline, TextPipeline, model_behind
 
@@ -50,7 +51,8 @@ def model_card(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[str]]
         "labels": model.n_labels_,
         "label names": model.label_names_ is not None,
         "labels without training points": int((model.label_counts_ == 0).sum()),
-        **({} if model.vocabulary_ is None else {"vocabulary": repr(model.vocabulary_)}),
+        **({} if model.vocabulary_ is None else {"vocabulary": _named(model.vocabulary_)}),
+        "probabilities": _probabilities(model),
         "choice": dict(zip(_CHOICE, getattr(model_behind(model), "report_", []), strict=False)),
         "training data fingerprint": model.fingerprint_,
         "changed parameters": {name: _shown(value) for name, value, default in found if repr(value) != repr(default)},
@@ -59,6 +61,17 @@ def model_card(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[str]]
         "versions": manifest["versions"],
         "evaluations": [{name: getattr(one, name) for name in names} for one in evaluations],
     }, problems
+
+
+def _probabilities(model: Estimator) -> str:
+    if model.probabilities_ is not None:
+        return f"calibrated on {model.probabilities_.n_points:,} points"
+    return "from its scores" if model.has_probabilities() else "none (longtail calibrate)"
+
+
+def _named(vocabulary: Vocabulary) -> str:
+    languages = ", ".join(filter(None, vocabulary.languages()))
+    return f"{len(vocabulary):,} concepts{' in ' * bool(languages)}{languages}"
 
 
 def _features(model: Estimator) -> dict[str, int]:
@@ -78,7 +91,9 @@ def _training(said: Any) -> dict[str, Any]:
 def composed(model: Any) -> str:
     """Return the classes of a model and of the models inside, as in "TextPipeline of RankNet of Bonsai"."""
     name = type(model).__name__
-    return f"{name} of {' and '.join(map(composed, model.parts))}" if isinstance(model, Wrapper) else name
+    # Which model AutoModel holds is known after its choice.
+    parts = (vars(model).get("parts_") or model.parts) if isinstance(model, Wrapper) else []
+    return f"{name} of {' and '.join(map(composed, parts))}" if parts else name
 
 
 def parameters(model: Any) -> Iterator[tuple[str, Any, Any]]:

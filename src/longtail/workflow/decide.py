@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from longtail.core.estimator import Estimator
+from longtail.core.inputs import check_k
 from longtail.core.predictions import Predictions
 from longtail.errors import ParameterError
 
@@ -42,6 +43,10 @@ class Decision:
     probabilities: bool = False
 
     @property
+    def _wanted(self) -> int:
+        return 5 if self.k is None else self.k
+
+    @property
     def of_sets(self) -> bool:
         """Whether points get sets of different sizes."""
         return self.budget is not None or self.recall is not None
@@ -53,6 +58,8 @@ class Decision:
 
     def checked(self) -> Decision:
         """Return this, or raise ParameterError for options that contradict each other."""
+        if self.k is not None:
+            check_k(self.k, self.k)  # how many labels there are is not known yet
         given = {"--threshold": self.threshold, "--budget": self.budget, "--recall": self.recall}
         named = [name for name, value in {**given, "--optimise": self.optimise}.items() if value is not None]
         if len(named) > 1:
@@ -85,7 +92,7 @@ class Decision:
         if self.of_sets and self.k is None:
             assert model.probabilities_ is not None  # threshold_of needs it
             return model.probabilities_.candidates
-        return self.k or 5 if self.optimise is None else max(self.k or 5, TOGETHER)
+        return self._wanted if self.optimise is None else max(self._wanted, TOGETHER)
 
     def apply(self, found: Predictions, model: Estimator) -> Predictions:
         """Return what a point gets of its candidates."""
@@ -93,7 +100,7 @@ class Decision:
             from longtail.core.batch_optimal import choose_together
 
             shares = model.label_counts_ / model.n_points_
-            k = min(self.k or 5, model.n_labels_)
+            k = min(self._wanted, model.n_labels_)
             return choose_together(found, k, self.optimise, shares=shares).predictions
         threshold = self.threshold_of(model)
         if threshold is None:

@@ -84,7 +84,7 @@ def with_vocabulary(settings: Mapping[str, Any], vocabulary: Vocabulary | None, 
         if what == "hierarchy":
             done[key] = vocabulary.tree(dataset.label_names)
         else:
-            counts = hierarchy_counts(dataset.Y, dataset.label_names, parents)
+            counts = hierarchy_counts(dataset.binary().Y, dataset.label_names, parents)
             fitted = fit_propensities(counts.counts, counts.complete_counts, dataset.n_points).model
             done[key] = [fitted.A, fitted.B]
     return done

@@ -23,6 +23,14 @@ def check_device(device: str, *, warm_start: bool) -> None:
         raise ParameterError("warm_start keeps dual variables on the CPU; set device='cpu' or warm_start=False")
 
 
+def check_labels(device: str, *, relevances: bool) -> None:
+    """Raise ParameterError for labels that a GPU cannot train with; say that the CPU does with device="auto"."""
+    if relevances and device == "cuda":
+        raise ParameterError("Y has relevances of labels, which only the CPU can use; set device='cpu'")
+    if relevances and device == "auto":
+        devices.say_fallback("training", ParameterError("relevances of labels are used there"))
+
+
 def train_on_gpus(device: str, job: Job, run: Run, *, warm_start: bool) -> Trained | None:
     """Train on all GPUs, or return None if the CPU is to do it.
 
