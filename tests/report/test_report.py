@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shutil
 import subprocess
 import sys
 
@@ -141,19 +140,6 @@ def test_words_are_highlighted_by_their_weight():
 
 
 # --- in a real browser: no error, nothing fetched, a table that searches and sorts, no accessibility fault ------------
-
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        pytest.skip("no browser: install Chromium (Debian: apt install chromium) to test the page of longtail report")
-    playwright = pytest.importorskip("playwright.sync_api", reason="install playwright (longtail[dev])")
-    with playwright.sync_playwright() as engine:
-        opened = engine.chromium.launch(executable_path=CHROMIUM)
-        yield opened
-        opened.close()
 
 
 def test_the_page_works_offline(written, browser):
