@@ -189,7 +189,7 @@ def _template() -> Any:
     except ImportError as error:
         raise MissingExtraError("jinja2", "report", "a report") from error
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["points"] = lambda value: f"{value:+.1f}"
+    environment.filters["points"] = lambda value: f"{value:+.1f}".replace("-", "\N{MINUS SIGN}")
     environment.filters["percent"] = lambda value: f"{value:.1f}"
     environment.filters["thousands"] = lambda value: f"{value:,}"
     return environment.from_string(_resource("report.html.jinja"))
