@@ -33,8 +33,10 @@ def hold_out(n_points: int, share: float, seed: int) -> tuple[Rows, Rows]:
 
     Returns
     -------
-    train, dev : ndarray
-        Row ids.
+    train : ndarray
+        Row ids to train on.
+    dev : ndarray
+        Row ids held out.
     """
     check_share(share)
     _check_several(n_points)
