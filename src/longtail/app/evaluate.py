@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 ROWS = ("P", "nDCG", "PSP", "PSnDCG", "R", "macro-F1", "coverage")
 SHOWN_KS = (1, 3, 5)
 MEANS = ("micro", "macro", "example")
+LabelsOut = Annotated[Path | None, typer.Option(metavar="FILE", help="Write one row per label: .csv or .parquet.")]
+Sets = Annotated[
+    bool, typer.Option("--sets", help="Micro, macro and example F1 of the label sets in a predictions FILE, too.")
+]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep the figures beside the MODEL; longtail info shows them.")]
 MOST_UNKNOWN = 0.1  # share of the test labels that training may lack before this looks like a mistake
 
 
 @reads_data
 def evaluate(
-    subject: Annotated[
-        Path, typer.Argument(metavar="MODEL|FILE", help="Model directory or predictions file.", show_default=False)
-    ],
+    subject: options.Subject,
     data: options.Data,
     train: Annotated[
         Path | None,
@@ -31,21 +34,10 @@ def evaluate(
     ] = None,
     propensity: options.Propensity = "default",
     exponent: options.Exponent = None,
-    against: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="MODEL|FILE", help="Another model or predictions of the same points to compare with; may repeat."
-        ),
-    ] = None,
-    labels_out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one row per label: .csv or .parquet.")
-    ] = None,
-    sets: Annotated[
-        bool, typer.Option("--sets", help="Micro, macro and example F1 of the label sets in a predictions FILE, too.")
-    ] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the figures beside the MODEL; longtail info shows them.")
-    ] = False,
+    against: options.Against = None,
+    labels_out: LabelsOut = None,
+    sets: Sets = False,
+    keep: Keep = False,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
     *,

@@ -13,9 +13,7 @@ from longtail.app.reading import reads_data
 
 @reads_data
 def report(
-    subject: Annotated[
-        Path, typer.Argument(metavar="MODEL|FILE", help="Model directory or predictions file.", show_default=False)
-    ],
+    subject: options.Subject,
     data: options.Data,
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE.html", help="Page to write; report.json and labels.csv go beside it.")
@@ -24,12 +22,7 @@ def report(
         Path | None,
         typer.Option(metavar="DATA", help="Training data, for evidence and the fit of the propensity curve."),
     ] = None,
-    against: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="MODEL|FILE", help="Another model or predictions of the same points to compare with; may repeat."
-        ),
-    ] = None,
+    against: options.Against = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the page; default: model and data.")] = "",
     propensity: options.Propensity = "default",
     exponent: options.Exponent = None,
