@@ -78,7 +78,10 @@ def training_facts(said: Any) -> dict[str, Any]:
 def composed(model: Any) -> str:
     """Return the classes of a model and of the models inside, as in "TextPipeline of RankNet of Bonsai"."""
     name = type(model).__name__
-    return f"{name} of {' and '.join(map(composed, model.parts))}" if isinstance(model, Wrapper) else name
+    parts = (
+        (model.parts or getattr(model, "parts_", [])) if isinstance(model, Wrapper) else []
+    )  # AutoModel chooses them
+    return f"{name} of {' and '.join(map(composed, parts))}" if parts else name
 
 
 def parameters(model: Any) -> Iterator[tuple[str, Any, Any]]:
