@@ -78,9 +78,9 @@ def training_facts(said: Any) -> dict[str, Any]:
 def composed(model: Any) -> str:
     """Return the classes of a model and of the models inside, as in "TextPipeline of RankNet of Bonsai"."""
     name = type(model).__name__
-    parts = (
-        (model.parts or getattr(model, "parts_", [])) if isinstance(model, Wrapper) else []
-    )  # AutoModel chooses them
+    if not isinstance(model, Wrapper):
+        return name
+    parts = model.parts or getattr(model, "parts_", [])  # AutoModel has none until it has chosen
     return f"{name} of {' and '.join(map(composed, parts))}" if parts else name
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from longtail.core.calibrated import CANDIDATES
 from longtail.core.estimator import Estimator
+from longtail.core.parameters import check_choice, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.sets import check_threshold, sorted_sets
 from longtail.errors import ParameterError
@@ -60,6 +61,8 @@ class Decision:
         named = [name for name, value in {**given, "--optimise": self.optimise}.items() if value is not None]
         if len(named) > 1:
             raise ParameterError(f"{' and '.join(named)} cannot be combined; give one of them")
+        if self.k is not None:
+            check_whole("k", self.k, 1)
         if self.threshold is not None and self.probabilities:
             check_threshold(self.threshold)
         if self.recall is not None and self.k is not None:
@@ -68,7 +71,6 @@ class Decision:
             raise ParameterError("--confidence is about --recall; give that, too")
         if self.optimise is not None:
             from longtail.core.batch_optimal import OBJECTIVES
-            from longtail.core.parameters import check_choice
 
             check_choice("--optimise", self.optimise, OBJECTIVES)
         return self
