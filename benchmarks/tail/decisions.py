@@ -183,7 +183,7 @@ def main() -> None:
     arguments = parser.parse_args()
     for title in arguments.recipes:
         models = load("decisions", arguments.out).get("models", {})
-        models[title] = measured(title, arguments)
+        models = dict(sorted((models | {title: measured(title, arguments)}).items()))
         content = {"models": models, "table": errors_table(models), "together": together_table(models)}
         save("decisions", content, "python -m benchmarks.tail.decisions", folder=arguments.out)
 
