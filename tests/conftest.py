@@ -12,7 +12,11 @@ from contract.planted import planted
 from longtail.app.cli import main
 from longtail.data import Dataset, write_dataset
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+QUIET = [
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-default-apps", "--disable-sync", "--no-first-run",
+]  # fmt: skip
 NO_BROWSER = "no browser: install Chromium (bash scripts/browser, or apt install chromium)"
 
 
@@ -23,7 +27,7 @@ def browser():
         pytest.skip(NO_BROWSER)
     playwright = pytest.importorskip("playwright.sync_api", reason="install playwright (longtail[dev])")
     with playwright.sync_playwright() as engine:
-        opened = engine.chromium.launch(executable_path=CHROMIUM, args=["--disable-gpu"])  # headless, without a sandbox
+        opened = engine.chromium.launch(executable_path=CHROMIUM, args=QUIET)
         yield opened
         opened.close()
 
