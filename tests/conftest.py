@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import pytest
@@ -10,6 +11,32 @@ import pytest
 from contract.planted import planted
 from longtail.app.cli import main
 from longtail.data import Dataset, write_dataset
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+QUIET = [
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-default-apps", "--disable-sync", "--no-first-run",
+]  # fmt: skip
+NO_BROWSER = "no browser: install Chromium (bash scripts/browser, or apt install chromium)"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A real Chromium, driven by Playwright; tests that ask for it are skipped where there is none."""
+    if CHROMIUM is None:
+        pytest.skip(NO_BROWSER)
+    playwright = pytest.importorskip("playwright.sync_api", reason="install playwright (longtail[dev])")
+    with playwright.sync_playwright() as engine:
+        opened = engine.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield opened
+        opened.close()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say aloud that pages were not opened: a line of dots would hide it."""
+    skipped = sum(NO_BROWSER in str(report.longrepr) for report in terminalreporter.stats.get("skipped", []))
+    if skipped:
+        terminalreporter.write_line(f"{skipped} tests of pages were SKIPPED, {NO_BROWSER}", yellow=True, bold=True)
 
 
 @pytest.fixture

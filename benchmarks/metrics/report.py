@@ -37,9 +37,9 @@ def report(model: Path, other: Path, data: Path) -> dict[str, Any]:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         about = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))["about"]
         return {
-            "seconds": float(about["seconds"]),
+            "seconds": float(about["seconds of this report"]),
             "cpu_seconds": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
-            "peak_mb": float(about["peak memory"].removesuffix(" MB").replace(",", "")),
+            "peak_mb": float(about["peak memory of this report"].removesuffix(" MB").replace(",", "")),
             "page_mb": round(out.stat().st_size / 1e6, 2),
         }
 

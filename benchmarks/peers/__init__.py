@@ -30,7 +30,7 @@ from longtail.metrics import evaluate
 from longtail.objectives import PropensityModel
 
 HERE = Path(__file__).parent
-METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")
+METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "macro-F1@5", "coverage@5")
 
 
 def add_peers(parser: argparse.ArgumentParser) -> None:

@@ -23,7 +23,7 @@ from longtail.data import Dataset
 from longtail.workflow.apply import conform
 from longtail.workflow.score import score_predictions
 
-METRICS = ("P@1", "P@5", "PSP@1", "PSP@5")
+METRICS = ("P@1", "P@5", "PSP@1", "PSP@5", "macro-F1@5", "coverage@5")
 SINGLE = ("dismec", "dismec/pw-cb:0.5", "dismec/pw-cb", "bonsai", "bonsai/pw-cb:0.5")
 RERANKED = ("dismec", "dismec/pw-cb:0.5", "dismec/pw-cb", "bonsai")
 

@@ -39,7 +39,7 @@ KEPT = ROOT / ".cache" / "tail-modules"  # fitted bases
 EXPONENTS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
 COPIES = (0, 1, 4, 8)
 SPLITS = (0.05, 0.1, 0.2, 0.3, 0.5)
-METRICS = ("P@1", "P@5", "PSP@1", "PSP@3", "PSP@5")
+METRICS = ("P@1", "P@5", "PSP@1", "PSP@3", "PSP@5", "macro-F1@5", "coverage@5")
 COLORS = {
     "dismec": "tab:blue", "parabel": "tab:green", "bonsai": "tab:orange", "fastxml": "tab:red",
     "dismec-pw-cb": "tab:purple", "taug-dismec": "tab:cyan", "taug-dismec-pw-cb": "tab:pink",

@@ -11,6 +11,7 @@ from scripts.pages.lab import Lab
 
 TABLES: dict[str, Callable[[Lab], str]] = {}
 SIX = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")
+METRICS = (*SIX, "macro-F1@5", "coverage@5")  # PSP never stands alone: docs/metrics.md says why
 
 
 def table(name: str) -> Callable[[Callable[[Lab], str]], Callable[[Lab], str]]:
@@ -83,10 +84,10 @@ def _dismec_yso(lab: Lab) -> str:
     results = {title: lab.runs["yso-finna-en"][recipe] for recipe, title in titles.items()}
     pecos = lab.peers("yso-finna-en")[0]
     cells = [
-        [title, *decimals(result["metrics"], SIX), f"{result['train_s']:.0f}", f"{result['peak_rss_mb']:,.0f}"]
+        [title, *decimals(result["metrics"], METRICS), f"{result['train_s']:.0f}", f"{result['peak_rss_mb']:,.0f}"]
         for title, result in [*results.items(), (pecos["recipe"], pecos)]
     ]
-    return markdown_table(["", *SIX, "train s", "peak MB"], cells)
+    return markdown_table(["", *METRICS, "train s", "peak MB"], cells)
 
 
 @table("dismec-working-sets")
@@ -139,10 +140,10 @@ TABLES["unbiasedness"] = _stored("unbiasedness")
 def _models(lab: Lab, dataset: str, titles: Mapping[str, str]) -> str:
     results = {title: lab.runs[dataset][recipe] for recipe, title in titles.items()}
     cells = [
-        [title, *decimals(result["metrics"], SIX), f"{result['train_s']:.0f}", f"{result['model_mb']:.0f}"]
+        [title, *decimals(result["metrics"], METRICS), f"{result['train_s']:.0f}", f"{result['model_mb']:.0f}"]
         for title, result in results.items()
     ]
-    return markdown_table(["", *SIX, "train s", "model MB"], cells)
+    return markdown_table(["", *METRICS, "train s", "model MB"], cells)
 
 
 @table("glas-eurlex57k")
@@ -241,7 +242,7 @@ FASTXML = ("fastxml", "pfastxml", "pfastrexml", "pfastrexml-linear")
 
 @table("instance-trees-eurlex57k")
 def _instance_trees(lab: Lab) -> str:
-    names = ("P@1", "P@5", "PSP@1", "PSP@5", "coverage@5")
+    names = ("P@1", "P@5", "PSP@1", "PSP@5", "macro-F1@5", "coverage@5")
     recipes = (*FASTXML, "pfastrexml-fitted")
     return markdown_table(["recipe", *names], [[r, *decimals(lab.metrics("eurlex57k", r), names)] for r in recipes])
 
@@ -352,14 +353,14 @@ def _ranknet_precision(lab: Lab) -> str:
 
 @table("tail-beside")
 def _beside(lab: Lab) -> str:
-    names = ("PSP@1", "PSP@3", "PSP@5", "P@1")
+    names = ("PSP@1", "PSP@3", "PSP@5", "P@1", "macro-F1@5", "coverage@5")
     rows = [[title, *decimals(lab.metrics("eurlex57k", recipe), names)] for recipe, title in BESIDE.items()]
     return markdown_table(["model", *names], rows)
 
 
 @table("tail-levers")
 def _levers(lab: Lab) -> str:
-    names = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "coverage@5", "tail R@5", "train s")
+    names = (*METRICS, "tail R@5", "train s")
     cells = []
     for recipe, title in LEVERS.items():
         result = lab.runs["eurlex57k"][recipe]

@@ -89,11 +89,17 @@ def test_sets_and_labels_chosen_together(place):
     said = call("predict", out, data, "--out", file, "--budget", 1.5).stderr
     assert "wrote 40 sets of 1." in said
     assert sum(len(json.loads(line)["labels"]) for line in file.read_text().splitlines()) <= 70
+    call("predict", out, data, "--out", file, "--overwrite", "--probabilities", "--threshold", 1e-9)
+    sets = longtail.load_model(out).predict_sets(planted(40, seed=5).texts, threshold=1e-9)
+    assert [json.loads(line)["labels"] for line in file.read_text().splitlines()] == sets.names
+    assert max(map(len, sets.names)) == 6, "all that are likely enough, not the first five"
     call("predict", out, data, "--out", file, "--overwrite", "--recall", 0.5)
     call("predict", out, data, "--out", file, "--overwrite", "--optimise", "macro-f1", "-k", 2)
     assert all(len(json.loads(line)["labels"]) == 2 for line in file.read_text().splitlines())
     for options, message in (
         (("--budget", 2, "--recall", 0.5), "--budget and --recall cannot be combined"),
+        (("--probabilities", "--threshold", 1.5), "threshold is 1.5, but must be a probability above 0 and at most 1"),
+        (("--probabilities", "--threshold", 0), "threshold is 0.0, but must be a probability"),
         (("--recall", 0.9999), "no threshold reaches"),
         (("--recall", 0.5, "-k", 2), "-k cannot be combined with --recall"),
         (("--confidence", 0.5), "--confidence is about --recall"),

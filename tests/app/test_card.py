@@ -100,7 +100,7 @@ def test_markdown_has_a_table_per_part(cli, trained):
     assert "| features.min_df | 1 | changed |" in out
     assert r"| features.token_pattern | (?u)\\b\[^\\W_\]" in out  # signs of Markdown are escaped
     widths = {line.replace(r"\|", "").count("|") for line in out.splitlines() if line.startswith("| test.jsonl")}
-    assert widths == {11}
+    assert widths == {12}
 
 
 @pytest.mark.parametrize(

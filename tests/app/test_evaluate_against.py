@@ -55,6 +55,19 @@ def test_predictions_in_a_file_can_be_compared(cli, models):
     assert shown[0] == shown[1]
 
 
+def test_sets_in_a_file_are_measured(cli, models):
+    at, test = models, planted(40, seed=1)
+    lines = [json.dumps({"labels": [NAMES[i] for i in row], "scores": [1.0] * len(row)}) for row in test.lists]
+    lines[0] = '{"labels": [], "scores": []}'
+    (at / "sets.jsonl").write_text("\n".join(lines) + "\n")
+    code, out, _ = cli("evaluate", at / "sets.jsonl", at / "test", "--sets", "--json")
+    found = json.loads(out)["sets"]
+    assert (code, found["micro-P"], found["example-R"]) == (0, 100.0, 97.5)
+    assert "micro" in cli("evaluate", at / "sets.jsonl", at / "test", "--sets")[1]
+    code, _, err = cli("evaluate", at / "good", at / "test", "--sets")
+    assert (code, "--sets needs a predictions file" in err) == (2, True)
+
+
 def test_models_with_other_labels_are_refused(cli, models):
     at = models
     for other, said in (

@@ -157,3 +157,16 @@ def test_texts_go_through_features(tmp_path):
     auto = longtail.AutoModel(models=FEW)
     model = longtail.TextPipeline(model=auto, features=longtail.TextFeatures(min_df=1)).fit(data.texts, data.Y)
     assert (model.predict(data.texts, k=1).labels[:, 0] == np.asarray(data.Y.argmax(axis=1)).ravel()).mean() > 0.6
+
+
+def test_probabilities_do_not_depend_on_the_exponent(model):
+    assert model.exponent_ > 0
+    n = model.n_labels_
+    plain, moved = (model.predict(X_TEST, k=n, calibrated=True, exponent=exponent) for exponent in (0.0, 0.7))
+    base = {(i, label): p for i, row in enumerate(plain.rows()) for label, p in row}
+    for i, row in enumerate(moved.rows()):
+        for label, probability in row:
+            assert probability == pytest.approx(base[i, label], rel=1e-4)
+    first = model.predict(X_TEST, k=1, calibrated=True)
+    right = np.asarray(Y_TEST[np.arange(200), first.labels[:, 0]]).ravel()
+    assert abs(first.scores.mean() - right.mean()) < 0.1

@@ -80,6 +80,9 @@ def test_predictions_as_a_frame():
     }  # fmt: skip
     assert found.to_frame(ids=["x", "y"])["point"].tolist() == ["x", "x", "y"]
     assert longtail.Predictions([[1]], [[0.5]]).to_frame()["label"].tolist() == [1]
+    assert longtail.Predictions([[1]], [[0.5]]).to_frame(["no", "yes"])["label"].tolist() == ["yes"]
+    with pytest.raises(DataError, match="label 1 is predicted, but there are only 1 names"):
+        longtail.Predictions([[1]], [[0.5]]).to_frame(["no"])
     with pytest.raises(DataError, match="there are 2 points, but 1 ids"):
         found.to_frame(ids=["x"])
 

@@ -7,7 +7,18 @@ from scipy import sparse
 from longtail import metrics
 from longtail.core.predictions import Predictions
 from longtail.errors import ParameterError
-from longtail.metrics import Matches, Terms, bootstrap, hoeffding, intervals, terms
+from longtail.metrics import (
+    Matches,
+    Terms,
+    bootstrap,
+    coverage,
+    hoeffding,
+    intervals,
+    label_terms,
+    macro_f1,
+    paired_bootstrap,
+    terms,
+)
 from longtail.metrics.named import POINT_METRICS
 from metrics.cases import random_case
 
@@ -125,3 +136,20 @@ def test_what_cannot_be_asked(matches: Matches) -> None:
         bootstrap({"P@1": one, "other": Terms(np.ones(3))})
     with pytest.raises(ParameterError, match="at least one metric"):
         bootstrap({})
+
+
+def test_macro_f1_and_coverage_have_intervals_over_labels():
+    """Their values are those of the metrics; one model that finds every third label more is better beyond chance."""
+    n = 90
+    truth = np.eye(n)
+    found = np.where(np.arange(n) % 3 == 0, np.arange(n), (np.arange(n) + 1) % n).astype(np.int32)[:, None]
+    more = np.where(np.arange(n) % 3 < 2, np.arange(n), (np.arange(n) + 1) % n).astype(np.int32)[:, None]
+    own, other = (Matches.of(Predictions(labels, np.ones((n, 1), np.float32)), truth) for labels in (more, found))
+    for name, measure in (("macro-F1@1", macro_f1), ("coverage@1", coverage)):
+        assert label_terms(own, 1)[name].value == pytest.approx(measure(own, 1))
+        interval = bootstrap(label_terms(own, 1))[name]
+        assert interval.low < interval.value < interval.high
+        difference = paired_bootstrap(label_terms(own, 1), label_terms(other, 1))[name]
+        assert difference.value == pytest.approx(measure(own, 1) - measure(other, 1))
+        assert 0 < difference.low < difference.value < difference.high
+    assert label_terms(own, 1, n_labels=n + 10)["macro-F1@1"].numerators.size == n + 10

@@ -5,16 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import longtail
 from contract.planted import planted
-from longtail.core.explanation import Explanation, TokenWeight
+from longtail.core.explanation import TokenWeight
 from longtail.core.predictions import Predictions
 from longtail.report.case import Case
 from longtail.report.label_findings import confusions, never, too_often
@@ -101,6 +101,8 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(cli, files, tmp_
     ):
         code, _, err = cli("report", *arguments, "--out", out / "r.html")
         assert (code, said in err) == (2, True), err
+    code, _, err = cli("report", files / "model", files / "test.jsonl", "--out", out / "r.html", "--budget", "-1")
+    assert (code, "budget is -1.0" in err) == (2, True), err
     code, _, err = cli("report", files / "model", files / "test.jsonl", "--out", out / "r.pdf")
     assert (code, "unsupported extension '.pdf'" in err) == (2, True)
     assert list(out.iterdir()) == []
@@ -132,28 +134,32 @@ def test_thresholds_agree_with_counting_one_by_one():
         right = sum(Y[i, labels[i, j]] for i, j in chosen)
         assert row["precision"] == pytest.approx(100 * right / max(len(chosen), 1))
         assert row["recall"] == pytest.approx(100 * right / Y.sum())
+    wanted = thresholds(replace(found, budget=0.7), odds)
+    assert wanted["wanted labels per point"] == 0.7
+    assert abs(wanted["budget"]["labels per point"] - 0.7) < 0.1
+    assert wanted["budget"]["threshold"] > thresholds(found, odds)["budget"]["threshold"]
 
 
 def test_words_are_highlighted_by_their_weight():
     tokens = [TokenWeight("big", 0, 3, 0.6), TokenWeight("bad", 8, 11, -0.4)]
-    runs = highlighted("big and bad", Explanation(0, 1.0, tokens))
+    runs = highlighted("big and bad", tokens)
     assert [(run["text"], run["step"]) for run in runs] == [("big", 4), (" and ", 0), ("bad", -3)]
+    assert highlighted("", ()) == []
+
+
+def test_of_a_long_text_the_beginning_and_the_words_that_matter_are_shown():
+    text = "title of the text " + "nothing " * 400 + "the word that matters, here " + "nothing " * 200
+    place = text.index("matters")
+    shown = "".join(run["text"] for run in highlighted(text, [TokenWeight("matters", place, place + 7, 1.0)]))
+    assert shown.startswith("title of the text")
+    assert "the word that matters, here" in shown
+    assert shown.count("…") == 2
+    assert len(shown) < 720
+    early = "".join(run["text"] for run in highlighted(text, [TokenWeight("title", 0, 5, 1.0)]))
+    assert text.startswith(early.removesuffix("…").rstrip())
 
 
 # --- in a real browser: no error, nothing fetched, a table that searches and sorts, no accessibility fault ------------
-
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        pytest.skip("no browser: install Chromium (Debian: apt install chromium) to test the page of longtail report")
-    playwright = pytest.importorskip("playwright.sync_api", reason="install playwright (longtail[dev])")
-    with playwright.sync_playwright() as engine:
-        opened = engine.chromium.launch(executable_path=CHROMIUM)
-        yield opened
-        opened.close()
 
 
 def test_the_page_works_offline(written, browser):

@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from serve.conftest import PREFIX, words_of
 from serve.running import call, start
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="NO BROWSER: apt-get install chromium, or the page is untested"
-)
-QUIET = [
-    "--no-sandbox", "--headless", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-    "--disable-default-apps", "--disable-sync", "--no-first-run",
-]  # fmt: skip
 THREE = f"{words_of(0)} {words_of(5)} {words_of(2)}"
 MODEL = "/longtail/v1/models/texts"
 expect.set_options(timeout=20_000)  # a busy machine is slow, not wrong
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield browser
-        browser.close()
 
 
 def is_fault(message) -> bool:

@@ -10,7 +10,7 @@ from longtail.app.console import print_sections, print_table, print_text, readab
 from longtail.core.plain import plain
 
 Section = dict[str, str]
-METRICS = ("P@1", "P@5", "nDCG@5", "PSP@1", "PSP@5", "R@5", "coverage@5")
+METRICS = ("P@1", "P@5", "nDCG@5", "PSP@1", "PSP@5", "R@5", "macro-F1@5", "coverage@5")
 
 
 def show_card(path: Path, card: dict[str, Any]) -> None:

@@ -13,16 +13,20 @@ from longtail.app.reading import data_name, reads_data
 if TYPE_CHECKING:
     from longtail.workflow.score import Scores
 
-ROWS = ("P", "nDCG", "PSP", "PSnDCG", "R", "coverage")
+ROWS = ("P", "nDCG", "PSP", "PSnDCG", "R", "macro-F1", "coverage")
 SHOWN_KS = (1, 3, 5)
+MEANS = ("micro", "macro", "example")
+LabelsOut = Annotated[Path | None, typer.Option(metavar="FILE", help="Write one row per label: .csv or .parquet.")]
+Sets = Annotated[
+    bool, typer.Option("--sets", help="Micro, macro and example F1 of the label sets in a predictions FILE, too.")
+]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep the figures beside the MODEL; longtail info shows them.")]
 MOST_UNKNOWN = 0.1  # share of the test labels that training may lack before this looks like a mistake
 
 
 @reads_data
 def evaluate(
-    subject: Annotated[
-        Path, typer.Argument(metavar="MODEL|FILE", help="Model directory or predictions file.", show_default=False)
-    ],
+    subject: options.Subject,
     data: options.Data,
     train: Annotated[
         Path | None,
@@ -30,24 +34,16 @@ def evaluate(
     ] = None,
     propensity: options.Propensity = "default",
     exponent: options.Exponent = None,
-    against: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="MODEL|FILE", help="Another model or predictions of the same points to compare with; may repeat."
-        ),
-    ] = None,
-    labels_out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one row per label: .csv or .parquet.")
-    ] = None,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the figures beside the MODEL; longtail info shows them.")
-    ] = False,
+    against: options.Against = None,
+    labels_out: LabelsOut = None,
+    sets: Sets = False,
+    keep: Keep = False,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Evaluate a model or predictions: P, nDCG, PSP, PSnDCG, recall, coverage; head, torso and tail labels.
+    """Evaluate a model or predictions: P, nDCG, PSP, recall, macro-F1, coverage; head, torso and tail labels.
 
     PSP, PSnDCG and the frequency bands need the label counts of the training data.
     A model contains them; for a predictions file give --train.
@@ -56,7 +52,9 @@ def evaluate(
     import numpy as np
 
     from longtail.app.console import print_json, say
-    from longtail.app.subject import load_other, load_subject
+    from longtail.app.subject import is_model, load_other, load_subject
+    from longtail.errors import ParameterError
+    from longtail.metrics import evaluate_sets
     from longtail.workflow.build import parse_propensity
     from longtail.workflow.compare import differences
     from longtail.workflow.label_files import check_label_file, label_columns, write_label_table
@@ -65,6 +63,11 @@ def evaluate(
     chosen = parse_propensity(propensity)
     if keep:
         _check_kept(subject)
+    if sets and is_model(subject):
+        raise ParameterError(
+            f"--sets needs a predictions file, but {subject} is a model; "
+            "write its sets with longtail predict --budget, --recall, or --probabilities --threshold"
+        )
     if labels_out is not None:
         check_label_file(labels_out, overwrite=overwrite)
     found = load_subject(subject, data, train, reading, k=KS[-1], exponent=exponent)
@@ -79,17 +82,21 @@ def evaluate(
         say("PSP, PSnDCG and the bands are left out: they need the training data's label counts (give --train DATA)")
     own = matched(found.predictions, found.Y, **known)
     compared = {path: differences(own, matched(other, found.Y, **known)) for path, other in others.items()}
+    of_sets = evaluate_sets(found.predictions, found.Y) if sets else None
     if labels_out is not None:
         columns = label_columns(own, scores.k, found.counts, found.data.label_names, found.shown_names())
         write_label_table(columns, labels_out, overwrite=overwrite)
         say(f"wrote {len(columns['label']):,} labels to {labels_out}")
     if as_json:
         shown = {path: {name: d._asdict() for name, d in found.items()} for path, found in compared.items()}
-        print_json({**scores.metrics, **({"against": shown} if shown else {})})
+        more = ({"against": shown} if shown else {}) | ({"sets": of_sets} if of_sets else {})
+        print_json({**scores.metrics, **more})
     else:
         show(f"{subject} on {data}", scores)
         for path, found_differences in compared.items():
             _show_differences(f"{subject} against {path}", scores.metrics, found_differences)
+        if of_sets is not None:
+            _show_sets(f"{subject} as sets", of_sets)
     if keep:
         _keep(subject, data, found.Y.shape[0], scores, propensity, exponent)
 
@@ -116,12 +123,22 @@ def _keep(model: Path, data: Path, n_points: int, scores: Scores, propensity: st
     say(f"kept the figures in {file}; longtail info {model} shows them")
 
 
+def _show_sets(title: str, found: dict[str, float]) -> None:
+    from longtail.app.console import print_table
+
+    print_table(
+        f"{title} of {found['labels per point']:.2f} labels on average (percent)",
+        ["mean", "P", "R", "F1"],
+        [[mean, *(f"{found[f'{mean}-{letter}']:.2f}" for letter in ("P", "R", "F1"))] for mean in MEANS],
+    )
+
+
 def _show_differences(title: str, metrics: dict[str, float], found: dict[str, Any]) -> None:
     from longtail.app.console import print_table
     from longtail.workflow.compare import beyond_chance
 
     print_table(
-        f"{title} (percentage points, paired bootstrap over points)",
+        f"{title} (percentage points, paired bootstrap; macro-F1 and coverage over labels)",
         ["metric", "here", "there", "difference", "95 % interval", "beyond chance"],
         [
             [

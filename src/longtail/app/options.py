@@ -56,7 +56,22 @@ Optimise = Annotated[
     typer.Option(metavar="WHAT", help="Choose labels of all points together: macro-f1, macro-recall or coverage."),
 ]
 K = Annotated[int | None, typer.Option("-k", help="Labels per point; default: 5.", show_default=False)]
-Threshold = Annotated[float | None, typer.Option(metavar="SCORE", help="Leave out labels whose score is below this.")]
+Subject = Annotated[
+    Path, typer.Argument(metavar="MODEL|FILE", help="Model directory or predictions file.", show_default=False)
+]
+Against = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="MODEL|FILE", help="Another model or predictions of the same points to compare with; may repeat."
+    ),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SCORE",
+        help="Leave out labels whose score is below this; with --probabilities, keep all others.",
+    ),
+]
 
 
 def check_apart(source: Path, target: Path) -> None:

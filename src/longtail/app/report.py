@@ -13,9 +13,7 @@ from longtail.app.reading import reads_data
 
 @reads_data
 def report(
-    subject: Annotated[
-        Path, typer.Argument(metavar="MODEL|FILE", help="Model directory or predictions file.", show_default=False)
-    ],
+    subject: options.Subject,
     data: options.Data,
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE.html", help="Page to write; report.json and labels.csv go beside it.")
@@ -24,15 +22,14 @@ def report(
         Path | None,
         typer.Option(metavar="DATA", help="Training data, for evidence and the fit of the propensity curve."),
     ] = None,
-    against: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="MODEL|FILE", help="Another model or predictions of the same points to compare with; may repeat."
-        ),
-    ] = None,
+    against: options.Against = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the page; default: model and data.")] = "",
     propensity: options.Propensity = "default",
     exponent: options.Exponent = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Labels per point to find a threshold for; default: as many as were observed."),
+    ] = None,
     overwrite: options.Overwrite = False,
     *,
     reading: dict[str, Any],
@@ -48,6 +45,7 @@ def report(
     from longtail.app.subject import load_other, load_subject
     from longtail.core import store
     from longtail.core.model import KIND
+    from longtail.core.parameters import check_positive
     from longtail.errors import OutputError
     from longtail.report.case import CANDIDATES, Case
     from longtail.report.page import Places, write_report
@@ -56,6 +54,8 @@ def report(
     began = time.perf_counter()
     if out.suffix not in (".html", ".htm"):
         raise OutputError(f"{out}: unsupported extension {out.suffix!r}; a report is an .html file")
+    if budget is not None:
+        check_positive(budget=budget)
     places = Places.of(out)
     places.check(overwrite=overwrite)
     for path in (places.page, places.numbers, places.labels):
@@ -71,12 +71,11 @@ def report(
         title or f"{subject.name} on {data.name}", found.predictions, found.data,
         found.shown_names() or found.data.label_names or [str(i) for i in range(found.data.n_labels)],
         model=found.model, counts=found.counts, n_points=found.n_points, training=found.training,
-        others=others, propensity=chosen,
+        others=others, propensity=chosen, budget=budget,
     )  # fmt: skip
     about = {"model": str(subject), "test data": str(data)} | ({} if train is None else {"training data": str(train)})
     if found.model is not None:
-        versions = store.read_manifest(subject, KIND)["versions"]
-        about["trained with"] = ", ".join(f"{name} {version}" for name, version in versions.items())
+        about |= _trained(found.model.training_, store.read_manifest(subject, KIND)["versions"])
     with status("writing the report"):
         write_report(case, places, about=lambda: about | _spent(began), overwrite=overwrite)
     say(f"wrote {places.page} ({places.page.stat().st_size / 1e6:.1f} MB), {places.numbers} and {places.labels}")
@@ -87,6 +86,18 @@ def _short(path: Path, paths: list[Path]) -> str:
     return path.name if [other.name for other in paths].count(path.name) == 1 else str(path)
 
 
+def _trained(said: Any, versions: dict[str, str]) -> dict[str, str]:
+    """Return on what, when, how long and with what a model was trained, as far as it says so."""
+    from longtail.workflow.card import training_facts
+
+    facts = training_facts(said)
+    found = {"trained on": facts.get("data"), "trained": facts.get("date")}
+    if "seconds" in facts:
+        found["seconds of training"] = f"{facts['seconds']:,.1f}"
+    found["trained with"] = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return {name: value for name, value in found.items() if value}
+
+
 def _spent(began: float) -> dict[str, str]:
     """Return the date, and what the report took until now."""
     import datetime
@@ -95,4 +106,5 @@ def _spent(began: float) -> dict[str, str]:
     from longtail.bench.memory import peak
 
     now, seconds = datetime.datetime.now(datetime.UTC), time.perf_counter() - began
-    return {"date": f"{now:%Y-%m-%d}", "seconds": f"{seconds:.1f}", "peak memory": f"{peak() / 1e6:,.0f} MB"}
+    spent = {"seconds": f"{seconds:.1f}", "peak memory": f"{peak() / 1e6:,.0f} MB"}
+    return {"date": f"{now:%Y-%m-%d}", **{f"{what} of this report": value for what, value in spent.items()}}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.compose import frontier
@@ -189,6 +190,14 @@ class AutoModel(Wrapper):
         labels, logs = frontier.log_means(found, values)
         exponent = self.exponent_ if self.exponent is None else self.exponent
         return best_of(labels, logs + exponent * np.log(self.inverse_propensities_)[labels], k)
+
+    def has_probabilities(self) -> bool:
+        """Return whether there are probabilities: once fitted, since the models were calibrated on unseen points."""
+        return super().has_probabilities() or hasattr(self, "calibrations_")
+
+    def _scores_to_calibrate(self, found: Predictions) -> NDArray[np.float32]:
+        exponent = self.exponent_ if self.exponent is None else self.exponent
+        return (found.scores - exponent * np.log(self.inverse_propensities_)[found.labels]).astype(np.float32)
 
     def _get_state(self) -> State:
         state = super()._get_state()

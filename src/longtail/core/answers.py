@@ -134,7 +134,7 @@ class Answers(ABC):
 
         The same as `predict(X, k=k, calibrated=True)`. Only models with probabilities have this method: those that were
         calibrated (`calibrate`), and those whose scores are probabilities, their logarithms or quotients of them:
-        `Popularity`, `DiSMEC` with the logistic loss, re-rankers, `Ensemble` of scores, `Taug` with
+        `Popularity`, `DiSMEC` with the logistic loss, `AutoModel`, re-rankers, `Ensemble` of scores, `Taug` with
         `merge="calibrated"`. scikit-learn's `predict_proba` would return an array of points x labels.
 
         Parameters

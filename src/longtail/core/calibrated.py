@@ -26,6 +26,7 @@ CANDIDATES = 50  # labels per point that a calibration looks at
 _LEAST_PROBABILITY = 1e-30  # probabilities are above 0 even where float32 would round them
 _SHARES = (0.1, 0.4, 0.7)  # of predicted labels: where groups of label frequency begin
 _TOP = 5  # the labels that these shares are about
+_SMOOTH = 1.0  # a tenth of what re-rankers use: they compare candidates, here a probability is read as it is
 _SEED = 0
 _NO_CURVE = SetCurve(np.zeros(1), np.zeros(1), np.zeros(1), 0)
 
@@ -64,6 +65,11 @@ class ModelCalibration:
         scores = model._scores_to_calibrate(found)
         log_odds = self.functions(scores, _groups(model, found.labels, self.edges))
         return as_probabilities(found, -np.logaddexp(0, -log_odds))
+
+    def moved(self, copy: Any, model: Any) -> ModelCalibration:
+        """Return the calibration of a copy for the model, whose labels have more training points."""
+        edges = np.rint(self.edges * (model.n_points_ / copy.n_points_)).astype(np.int64)
+        return replace(self, edges=np.unique(edges))
 
     def to_state(self) -> State:
         state = State({"candidates": self.candidates, "n_points": self.n_points}, {"edges": self.edges})
@@ -245,15 +251,14 @@ def calibration_of_copy(
         rows_of(X, learning), observed[learning], label_names=model.label_names_,
         run=(run or Run()).part("calibration"), **weights,
     )  # fmt: skip
-    found = fit_calibration(copy, unseen_answers(copy, rows_of(X, judging), observed[judging]))
-    # A label has more points in the training data of the model than in that of its copy.
-    return replace(found, edges=np.unique(np.rint(found.edges * (model.n_points_ / copy.n_points_)).astype(np.int64)))
+    return fit_calibration(copy, unseen_answers(copy, rows_of(X, judging), observed[judging])).moved(copy, model)
 
 
 def _functions(model: Any, learning: UnseenAnswers, edges: NDArray[np.int64]) -> CalibrationOfGroups:
     found = replace(learning.found, scores=model._scores_to_calibrate(learning.found))
     groups = _groups(model, found.labels, edges)
-    return CalibrationOfGroups.fit(found, learning.hits, groups, n_score_groups(model) * (edges.size + 1))
+    n_groups = n_score_groups(model) * (edges.size + 1)
+    return CalibrationOfGroups.fit(found, learning.hits, groups, n_groups, smooth=_SMOOTH)
 
 
 def _edges(model: Any, found: Predictions) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 _BINS = 1000  # the fit uses this many groups of neighbouring scores, however many scores there are
 _KNOTS = 6  # from the scores of hits, and as many from the scores of misses
-_SMOOTH = 10.0  # penalty on unequal slopes: with few points the result is a straight line, Platt's calibration
+SMOOTH = 10.0  # penalty on unequal slopes: with few points the result is a straight line, Platt's calibration
 _LEAST_SCORES = 100  # a group of labels with fewer is calibrated together with all others
 _LEAST_SHARE = 1e-4  # of the mean slope: the function increases everywhere, so the order of scores is kept
 
@@ -43,7 +43,7 @@ class Calibration:
     log_odds: Floats
 
     @classmethod
-    def fit(cls, scores: NDArray[Any], hits: NDArray[np.bool_]) -> Calibration:
+    def fit(cls, scores: NDArray[Any], hits: NDArray[np.bool_], *, smooth: float = SMOOTH) -> Calibration:
         """Fit the function to predictions for points that the model has not seen.
 
         Parameters
@@ -52,6 +52,8 @@ class Calibration:
             Scores of predicted labels.
         hits : ndarray of shape (n,)
             Whether each label is correct.
+        smooth : float, default 10.0
+            Penalty on unequal slopes of neighbouring segments.
 
         Returns
         -------
@@ -73,7 +75,7 @@ class Calibration:
         levels = np.linspace(0, 1, _KNOTS)
         groups = [scores[chosen] for chosen in (hits, ~hits) if chosen.any()]
         knots = np.unique(np.concatenate([np.quantile(group, levels) for group in groups]))
-        steps = _solve(knots, *_grouped(scores, hits))
+        steps = _solve(knots, *_grouped(scores, hits), smooth)
         return cls(knots, steps[0] + np.concatenate([[0.0], np.cumsum(steps[1:])]))
 
     def __call__(self, scores: NDArray[Any]) -> Floats:
@@ -107,16 +109,25 @@ class CalibrationOfGroups:
 
     @classmethod
     def fit(
-        cls, found: Predictions, hits: NDArray[np.bool_], groups: NDArray[np.int8], n_groups: int
+        cls,
+        found: Predictions,
+        hits: NDArray[np.bool_],
+        groups: NDArray[np.int8],
+        n_groups: int,
+        *,
+        smooth: float = SMOOTH,
     ) -> CalibrationOfGroups:
         """Fit to predictions and, in the same shape, whether they are correct and the group of each."""
         proposed = found.labels >= 0
-        together = Calibration.fit(found.scores[proposed], hits[proposed])
+        together = Calibration.fit(found.scores[proposed], hits[proposed], smooth=smooth)
         parts = []
         for group in range(n_groups):
             own = proposed & (groups == group)
             enough = own.sum() >= _LEAST_SCORES and np.ptp(found.scores[own]) > 0
-            parts.append(Calibration.fit(found.scores[own], hits[own]) if n_groups > 1 and enough else together)
+            fitted = (
+                Calibration.fit(found.scores[own], hits[own], smooth=smooth) if n_groups > 1 and enough else together
+            )
+            parts.append(fitted)
         return cls(parts)
 
     def __call__(self, scores: NDArray[Any], groups: NDArray[np.int8]) -> Floats:
@@ -163,7 +174,7 @@ def _grouped(scores: Floats, hits: NDArray[np.bool_]) -> tuple[Floats, Floats, F
     return total[kept] / number, number + 1 / number.size, right + 0.5 / number.size
 
 
-def _solve(knots: Floats, mean: Floats, number: Floats, right: Floats) -> Floats:
+def _solve(knots: Floats, mean: Floats, number: Floats, right: Floats, smooth: float) -> Floats:
     """Return the log-odds at the first knot and the steps to the next ones: penalised maximum likelihood."""
     from scipy import optimize  # here: a model that predicts need not load it
     from scipy.special import expit
@@ -175,11 +186,11 @@ def _solve(knots: Floats, mean: Floats, number: Floats, right: Floats) -> Floats
     def objective(steps: Floats) -> tuple[float, Floats]:
         z = steps[0] + basis @ steps[1:]
         bend = np.diff(np.log(steps[1:] / width))
-        value = (number * np.logaddexp(0, z) - right * z).sum() + _SMOOTH * (bend**2).sum()
+        value = (number * np.logaddexp(0, z) - right * z).sum() + smooth * (bend**2).sum()
         residual = number * expit(z) - right
         gradient = np.concatenate([[residual.sum()], basis.T @ residual])
-        gradient[2:] += 2 * _SMOOTH * bend / steps[2:]
-        gradient[1:-1] -= 2 * _SMOOTH * bend / steps[1:-1]
+        gradient[2:] += 2 * smooth * bend / steps[2:]
+        gradient[1:-1] -= 2 * smooth * bend / steps[1:-1]
         return float(value), gradient
 
     share = width / width.sum()

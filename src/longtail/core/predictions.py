@@ -131,11 +131,13 @@ class Predictions:
             raise ParameterError("the model has no label names; give them to fit (label_names=), or use labels")
         return [[self.label_names[label] for label in row if label >= 0] for row in self.labels.tolist()]
 
-    def to_frame(self, ids: Sequence[Any] | None = None) -> Any:
+    def to_frame(self, names: Sequence[str] | None = None, *, ids: Sequence[Any] | None = None) -> Any:
         """Return the predictions as a pandas DataFrame, one row per predicted label.
 
         Parameters
         ----------
+        names : sequence of str, optional
+            One name per label; by default those of the model.
         ids : sequence, optional
             One id per point, instead of its position.
 
@@ -152,11 +154,14 @@ class Predictions:
             raise DataError(f"there are {len(self)} points, but {len(ids)} ids")
         points, places = np.nonzero(self.labels >= 0)
         labels = self.labels[points, places].tolist()
+        names = self.label_names if names is None else names
+        if names is not None and len(names) <= max(labels, default=-1):
+            raise DataError(f"label {max(labels)} is predicted, but there are only {len(names)} names")
         return pandas.DataFrame(
             {
                 "point": points if ids is None else [ids[point] for point in points.tolist()],
                 "rank": places + 1,
-                "label": labels if self.label_names is None else [self.label_names[label] for label in labels],
+                "label": labels if names is None else [names[label] for label in labels],
                 "score": self.scores[points, places],
             }
         )

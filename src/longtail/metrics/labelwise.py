@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from longtail.errors import ParameterError
 from longtail.metrics.matches import Floats, Ints, Matches
-from longtail.metrics.pointwise import divide
+from longtail.metrics.pointwise import Terms, divide
 
 BAND_NAMES = ("head", "torso", "tail")
 
@@ -89,6 +89,30 @@ def coverage(matches: Matches, k: int) -> float:
     Divisor: labels that occur in the test set. Points without labels have no effect.
     """
     return LabelCounts.of(matches, k).coverage
+
+
+def label_terms(matches: Matches, k: int, *, n_labels: int | None = None) -> dict[str, Terms]:
+    """Return macro-F1@k and coverage@k as terms per label, for `bootstrap` and `paired_bootstrap`.
+
+    These metrics are means over labels, so labels are what is resampled: the interval says what other labels of this
+    kind would give. Resampled points would lose labels that have one test point.
+
+    Parameters
+    ----------
+    matches : Matches
+        Predictions matched with true labels.
+    k : int
+        Cut-off.
+    n_labels : int, optional
+        Number of labels, where it is more than in `matches`: two models to be compared need the same.
+
+    Returns
+    -------
+    dict of str to Terms
+    """
+    counts = LabelCounts.of(matches, k, n_labels=n_labels)
+    hit, present = ((values > 0).astype(np.float64) for values in (counts.hits, counts.true))
+    return {f"macro-F1@{k}": Terms(counts.f1), f"coverage@{k}": Terms(hit, present)}
 
 
 def macro_precision(matches: Matches, k: int) -> float:

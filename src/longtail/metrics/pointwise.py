@@ -9,7 +9,7 @@ from longtail.metrics.matches import Floats
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Terms of a metric that is a mean over points, or a ratio of two such means.
+    """Terms of a metric that is a mean over points (or labels), or a ratio of two such means.
 
     Attributes
     ----------

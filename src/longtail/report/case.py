@@ -46,6 +46,8 @@ class Case:
         Predictions to compare with.
     propensity : PropensityModel
         Propensity model.
+    budget : float or None
+        Labels per point that thresholds should give on average; None for as many as the test points have.
     """
 
     title: str
@@ -58,6 +60,7 @@ class Case:
     training: Dataset | None = None
     others: dict[str, Predictions] = field(default_factory=dict)
     propensity: PropensityModel = field(default_factory=PropensityModel)
+    budget: float | None = None
 
     @cached_property
     def matches(self) -> Matches:

@@ -56,7 +56,8 @@ def drawn(name: str, title: str, description: str, draw: Callable[..., None], *,
         "xtick.major.size": 0, "ytick.major.size": 0, "xtick.minor.size": 0, "lines.linewidth": 1.6,
     }  # fmt: skip
     with mpl.rc_context(style):
-        figure = Figure(figsize=(5.6, 2.9), layout="constrained", facecolor="none")
+        # Small, so that its texts are legible on a phone.
+        figure = Figure(figsize=(4.5, 2.8), layout="constrained", facecolor="none")
         FigureCanvasSVG(figure)
         fields = figure.subplots(1, panels, squeeze=False)[0]
         for axes in fields:
@@ -112,8 +113,8 @@ def thresholds(found: dict[str, Any]) -> str:
     curve, best, budget = found["curve"], found["best"], found["budget"]
     said = (
         f"F1 is highest, {best['f1']:.0f} %, at a threshold of {best['threshold']:.2f} with "
-        f"{best['labels per point']:.1f} labels per point; a threshold of {budget['threshold']:.2f} gives as many "
-        f"labels as were observed, {found['observed labels per point']:.1f} per point."
+        f"{best['labels per point']:.1f} labels per point; a threshold of {budget['threshold']:.2f} gives "
+        f"{budget['labels per point']:.1f} labels per point, for a budget of {found['wanted labels per point']:.1f}."
     )
 
     def draw(axes: Any) -> None:
@@ -171,8 +172,8 @@ def propensity(found: dict[str, Any]) -> str:
         most = max([*sizes, 1])
         widths = [b - a for a, b in pairwise(edges)]
         heights = [0.32 * size / most for size in sizes]
-        axes.bar(edges[:-1], heights, widths, align="edge", color=GRID, label="labels (no scale)")
-        axes.plot(found["counts"], found["propensities"], color=SERIES[0], label="propensity in use")
+        axes.bar(edges[:-1], heights, widths, align="edge", color=GRID, label="labels")
+        axes.plot(found["counts"], found["propensities"], color=SERIES[0], label="in use")
         if fit:
             axes.plot(
                 found["counts"], fit["propensities"], color=SERIES[1], ls=_DASHES[1], label="fit to the hierarchy"

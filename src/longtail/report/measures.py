@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from longtail.core.predictions import Predictions
-from longtail.metrics import Matches, bootstrap, by_band, score
+from longtail.metrics import Matches, by_band, score
 from longtail.report.case import Case, K
-from longtail.workflow.compare import beyond_chance, differences, metric_terms
+from longtail.workflow.compare import beyond_chance, differences, intervals
 
-# What a table shows, in its order; the last two are no means over points and have no interval.
+# What a table shows, in its order; the intervals of the last two are over labels, all others over points.
 SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "R@5", "PSP@1", "PSP@3", "PSP@5", "PSnDCG@5", "macro-F1@5", "coverage@5")
 MEANING = {
     "P": "suggested labels that are right",
@@ -37,14 +37,14 @@ def with_baseline(case: Case) -> dict[str, Predictions]:
 
 def metrics(case: Case) -> dict[str, Any]:
     """Return the table of metrics: per metric its value and interval, and the same of the others with differences."""
-    intervals = bootstrap(metric_terms(case.matches))
+    between = intervals(case.matches)
     others = {name: case.matched(found) for name, found in with_baseline(case).items()}
     compared = {name: differences(case.matches, other) for name, other in others.items()}
     rows = []
     for name in _names(case.matches):
         row: dict[str, Any] = {"name": name, "meaning": MEANING[name.partition("@")[0]], **_value(case.matches, name)}
-        if name in intervals:
-            row |= {"low": 100 * intervals[name].low, "high": 100 * intervals[name].high}
+        if name in between:
+            row |= {"low": between[name].low, "high": between[name].high}
         row["others"] = [_beside(others[other], name, compared[other].get(name)) for other in others]
         rows.append(row)
     return {"others": list(others), "rows": rows}

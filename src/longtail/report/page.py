@@ -17,6 +17,7 @@ from longtail.data import files
 from longtail.errors import DataError, MissingExtraError
 from longtail.report import charts, label_findings, measures, point_findings, probabilities
 from longtail.report.case import Case
+from longtail.workflow.card import composed
 from longtail.workflow.label_files import csv_of, label_columns
 
 _ROWS_AT_MOST = 12_000  # labels in the page's own table; labels.csv has all
@@ -94,15 +95,9 @@ def _model(case: Case) -> dict[str, Any]:
     parameters = case.model.get_params()
     shown = {key: value for key, value in parameters.items() if isinstance(value, (bool, int, float, str))}
     return {
-        "class": _class_of(case.model), "parameters": {k: plain(str(v), 200) for k, v in shown.items()},
+        "class": composed(case.model), "parameters": {k: plain(str(v), 200) for k, v in shown.items()},
         "training data fingerprint": case.model.fingerprint_,
     }  # fmt: skip
-
-
-def _class_of(model: Any) -> str:
-    """Return the class of a model, of a wrapper with the classes inside."""
-    inside = [_class_of(part) for part in getattr(model, "parts_", [])]
-    return type(model).__name__ + (f" of {', '.join(inside)}" if inside else "")
 
 
 def write_report(case: Case, places: Places, *, about: Callable[[], dict[str, str]], overwrite: bool = False) -> None:
@@ -189,7 +184,7 @@ def _template() -> Any:
     except ImportError as error:
         raise MissingExtraError("jinja2", "report", "a report") from error
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["points"] = lambda value: f"{value:+.1f}"
+    environment.filters["points"] = lambda value: f"{value:+.1f}".replace("-", "\N{MINUS SIGN}")
     environment.filters["percent"] = lambda value: f"{value:.1f}"
     environment.filters["thousands"] = lambda value: f"{value:,}"
     return environment.from_string(_resource("report.html.jinja"))

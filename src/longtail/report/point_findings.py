@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longtail.core.explanation import Explanation
+from longtail.core.explanation import Explanation, TokenWeight
 from longtail.core.plain import plain
 from longtail.errors import LongtailError
 from longtail.features.evidence import Evidence
@@ -18,6 +19,7 @@ from longtail.report.case import Case
 _POINTS = 4  # of each kind
 _SHARE = 0.1  # the worst and the best tenth are sampled from
 _TEXT = 700  # characters of a text
+_BEGINNING = 220  # of these, from its beginning, where the words that matter come later
 _TERMS = 6
 _STEPS = 4  # shades of highlighting
 
@@ -66,7 +68,7 @@ def _point(case: Case, row: int, chances: NDArray[np.float64] | None, evidence: 
     found: dict[str, Any] = {
         "id": plain(ids[row], 80) if ids is not None else str(row), "suggested": suggested,
         "missed": [{"name": case.name(label), "training_count": int(case.training_counts[label])} for label in missed],
-        "text": [{"text": _one_line(text[:_TEXT]), "step": 0}], "cut": len(text) > _TEXT,
+        "text": highlighted(text, ()),
     }  # fmt: skip
     return found | _explained(case, row, int(labels[0]), text, evidence)
 
@@ -81,7 +83,7 @@ def _explained(case: Case, row: int, label: int, text: str, evidence: Evidence |
         return {"explained": None}
     result: dict[str, Any] = {"explained": case.name(label), "terms": _terms(found)}
     if case.model.input_kind == "text":
-        result["text"] = highlighted(text[:_TEXT], found)
+        result["text"] = highlighted(text, found.tokens)
     if evidence is not None:
         result["evidence"] = [
             {"id": plain(near.id, 80), "similarity": near.similarity, "text": _one_line(near.text[:160])}
@@ -107,17 +109,43 @@ def _terms(found: Explanation) -> list[dict[str, Any]]:
     ]
 
 
-def highlighted(text: str, found: Explanation) -> list[dict[str, Any]]:
-    """Return a text in runs of characters with the same step: above 0 for the label, below 0 against it."""
+def highlighted(text: str, tokens: Sequence[TokenWeight]) -> list[dict[str, Any]]:
+    """Return what matters of a text, in runs with the same step: above 0 for a label, below 0 against it."""
     weights = np.zeros(len(text))
-    for token in found.tokens:
+    for token in tokens:
         weights[token.start : token.end] += token.weight
-    largest = np.abs(weights).max(initial=0.0)
-    if not largest:
-        return [{"text": _one_line(text), "step": 0}]
+    spans = _stretches(text, weights)
+    largest = max((np.abs(weights[a:b]).max(initial=0.0) for a, b in spans), default=0.0) or 1.0
     steps = (np.sign(weights) * np.ceil(_STEPS * np.abs(weights) / largest - 0.5)).astype(int)  # small ones stay plain
-    edges = np.concatenate([[0], np.flatnonzero(np.diff(steps)) + 1, [len(text)]]).tolist()
-    return [{"text": _one_line(text[a:b], strip=False), "step": int(steps[a])} for a, b in pairwise(edges)]
+    runs = []
+    for a, b in spans:
+        runs += [{"text": " … ", "step": 0}] if a else []
+        edges = np.concatenate([[a], a + 1 + np.flatnonzero(np.diff(steps[a:b])), [b]]).tolist()
+        runs += [{"text": _one_line(text[c:d], strip=False), "step": int(steps[c])} for c, d in pairwise(edges)]
+    return runs + ([{"text": " …", "step": 0}] if spans and spans[-1][1] < len(text) else [])
+
+
+def _stretches(text: str, weights: NDArray[np.float64]) -> list[tuple[int, int]]:
+    """Return what to show: the beginning of a text and, if it comes later, the stretch with the most weight."""
+    if len(text) <= _TEXT:
+        return [(0, len(text))] if text else []
+    sums = np.concatenate([[0.0], np.cumsum(np.abs(weights))])
+    width = _TEXT - _BEGINNING
+    inside = sums[width:] - sums[:-width]
+    if inside.max() <= sums[_TEXT]:
+        return [(0, _between_words(text, _TEXT))]
+    best = np.flatnonzero(inside >= inside.max() * (1 - 1e-9))
+    begin = _between_words(text, int(best[0] + best[-1]) // 2 if best[-1] - best[0] < width else int(best[0]))
+    begin = max(begin, _BEGINNING)
+    return [(0, _between_words(text, _BEGINNING)), (begin, _between_words(text, min(begin + width, len(text))))]
+
+
+def _between_words(text: str, place: int) -> int:
+    """Return the nearest place at or before this one that is after a space; the place itself in a long word."""
+    for earlier in range(place, max(place - 30, 0), -1):
+        if earlier == len(text) or text[earlier - 1].isspace():
+            return earlier
+    return place
 
 
 def _one_line(text: str, *, strip: bool = True) -> str:

@@ -86,12 +86,14 @@ def thresholds(case: Case, odds: Floats) -> dict[str, Any]:
                 "f1": 200 * right / max(n + n_true, 1), "labels per point": n / n_points,
             }
         )  # fmt: skip
-    budget = n_true / n_points
+    observed = n_true / n_points
+    budget = observed if case.budget is None else case.budget
     return {
         "curve": curve,
         "best": max(curve, key=lambda own: own["f1"]),
         "budget": min(curve, key=lambda own: abs(own["labels per point"] - budget)),
-        "observed labels per point": budget,
+        "wanted labels per point": budget,
+        "observed labels per point": observed,
         "candidates": case.predictions.k,
     }
 

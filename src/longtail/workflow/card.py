@@ -46,7 +46,7 @@ def model_card(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[str]]
         "size MB": store.size_in_bytes(path) / 1e6,
         "input": model.input_kind,
         **_features(model),
-        **_training(model.training_),
+        **training_facts(model.training_),
         "training points": model.n_points_,
         "labels": model.n_labels_,
         "label names": model.label_names_ is not None,
@@ -80,7 +80,7 @@ def _features(model: Estimator) -> dict[str, int]:
     return {"features": model.n_features_in_} if model.input_kind == "features" else {}
 
 
-def _training(said: Any) -> dict[str, Any]:
+def training_facts(said: Any) -> dict[str, Any]:
     """Return data, date and seconds of the training, where the manifest has them; anybody may have written it."""
     if not isinstance(said, dict):
         return {}

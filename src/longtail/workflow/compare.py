@@ -8,21 +8,39 @@ import numpy as np
 
 from longtail.core.predictions import Predictions
 from longtail.errors import DataError
-from longtail.metrics import Interval, Matches, Terms, paired_bootstrap, terms
+from longtail.metrics import Interval, Matches, Terms, bootstrap, label_terms, paired_bootstrap, terms
 
 KS = (1, 3, 5)
 
 
 def metric_terms(matches: Matches) -> dict[str, Terms]:
-    """Return the metrics that have intervals: P, nDCG and R, with propensities also PSP and PSnDCG, at 1, 3 and 5."""
+    """Return the metrics that are means over points: P, nDCG and R, with propensities PSP and PSnDCG, at 1, 3 and 5."""
     names = ("P", "nDCG", "R") if matches.inverse_propensities is None else ("P", "nDCG", "R", "PSP", "PSnDCG")
     ks = [k for k in KS if k <= matches.labels.shape[1]]
     return {f"{name}@{k}": terms(matches, f"{name}@{k}") for name in names for k in ks}
 
 
+def intervals(matches: Matches) -> dict[str, Interval]:
+    """Return metrics in percent with their intervals: over points; of macro-F1 and coverage over labels."""
+    found = bootstrap(metric_terms(matches))
+    deepest = _deepest(matches)
+    return _in_percent(found | (bootstrap(label_terms(matches, deepest)) if deepest else {}))
+
+
 def differences(matches: Matches, other: Matches) -> dict[str, Interval]:
     """Return the difference of each metric between two models, in percentage points, with its paired interval."""
     found = paired_bootstrap(metric_terms(matches), metric_terms(other))
+    width, deepest = max(matches.n_labels, other.n_labels), min(_deepest(matches), _deepest(other))
+    if deepest:
+        found |= paired_bootstrap(*(label_terms(one, deepest, n_labels=width) for one in (matches, other)))
+    return _in_percent(found)
+
+
+def _deepest(matches: Matches) -> int:
+    return max((k for k in KS if k <= matches.labels.shape[1]), default=0)
+
+
+def _in_percent(found: dict[str, Interval]) -> dict[str, Interval]:
     return {name: Interval(*(100 * end for end in interval)) for name, interval in found.items()}
 
 

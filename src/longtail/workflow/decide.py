@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from longtail.core.calibrated import CANDIDATES
 from longtail.core.estimator import Estimator
 from longtail.core.inputs import check_k
+from longtail.core.parameters import check_choice
 from longtail.core.predictions import Predictions
+from longtail.core.sets import check_threshold, sorted_sets
 from longtail.errors import ParameterError
 
 TOGETHER = 100  # candidates per point of labels that are chosen together
@@ -49,7 +52,8 @@ class Decision:
     @property
     def of_sets(self) -> bool:
         """Whether points get sets of different sizes."""
-        return self.budget is not None or self.recall is not None
+        by_probability = self.threshold is not None and self.probabilities
+        return self.budget is not None or self.recall is not None or by_probability
 
     @property
     def calibrated(self) -> bool:
@@ -64,13 +68,14 @@ class Decision:
         named = [name for name, value in {**given, "--optimise": self.optimise}.items() if value is not None]
         if len(named) > 1:
             raise ParameterError(f"{' and '.join(named)} cannot be combined; give one of them")
+        if self.threshold is not None and self.probabilities:
+            check_threshold(self.threshold)
         if self.recall is not None and self.k is not None:
             raise ParameterError("-k cannot be combined with --recall: fewer labels would break what is promised")
         if self.confidence is not None and self.recall is None:
             raise ParameterError("--confidence is about --recall; give that, too")
         if self.optimise is not None:
             from longtail.core.batch_optimal import OBJECTIVES
-            from longtail.core.parameters import check_choice
 
             check_choice("--optimise", self.optimise, OBJECTIVES)
         return self
@@ -83,15 +88,14 @@ class Decision:
 
     def threshold_of(self, model: Estimator) -> float | None:
         """Return the threshold, looked up for a budget or a recall; None if there is none."""
-        if not self.of_sets:
+        if self.budget is None and self.recall is None:
             return self.threshold
         return model.set_threshold(budget=self.budget, recall_at_least=self.recall, confidence=self.confidence)
 
     def width(self, model: Estimator) -> int:
         """Return how many labels per point to predict."""
         if self.of_sets and self.k is None:
-            assert model.probabilities_ is not None  # threshold_of needs it
-            return model.probabilities_.candidates
+            return CANDIDATES if model.probabilities_ is None else model.probabilities_.candidates
         return self._wanted if self.optimise is None else max(self._wanted, TOGETHER)
 
     def apply(self, found: Predictions, model: Estimator) -> Predictions:
@@ -106,7 +110,5 @@ class Decision:
         if threshold is None:
             return found
         if self.of_sets:
-            from longtail.core.sets import sorted_sets
-
             return sorted_sets(found, threshold)
         return found.at_least(threshold)
