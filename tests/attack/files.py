@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -52,10 +53,11 @@ def _attack_on(name: str) -> Attack:
         originals = files_of(name)
 
         def work() -> None:
+            logging.disable()  # warnings about each of thousands of files
             for _ in range(_FILES):  # the last one is in the folder if the process dies
                 changed = str(rng.choice(sorted(originals)))
                 for file, content in originals.items():
-                    (folder / file).parent.mkdir(exist_ok=True)
+                    (folder / file).parent.mkdir(parents=True, exist_ok=True)
                     (folder / file).write_bytes(_mutated_file(content, rng) if file == changed else content)
                 if (folder / name / "manifest.json").exists() and rng.random() < 0.7:
                     sign_directory(folder / name)
