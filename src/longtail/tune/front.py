@@ -80,10 +80,10 @@ def check_trial(trial: Any, objectives: Sequence[str]) -> None:
 
 def _are_numbers(values: Any, kind: type) -> bool:
     """Return whether this is a dict or list of finite numbers."""
-    if not isinstance(values, kind):
+    if type(values) is not kind:
         return False
-    numbers: Iterable[Any] = values.values() if isinstance(values, dict) else values
-    return all(isinstance(n, (int, float)) and not isinstance(n, bool) and math.isfinite(n) for n in numbers)
+    numbers = values.values() if kind is dict else values
+    return all(type(n) in (int, float) and math.isfinite(n) for n in numbers)
 
 
 def front(found: Sequence[Found], objectives: Sequence[str]) -> list[Found]:
