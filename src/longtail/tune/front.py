@@ -63,14 +63,14 @@ def check_trial(trial: Any, objectives: Sequence[str]) -> None:
     if trial.values is not None and len(trial.values) != len(objectives):
         raise ValueError(f"trial {trial.number} has {len(trial.values)} values for {len(objectives)} objectives")
     screened = trial.user_attrs.get(SCREEN, {})
-    if not isinstance(screened, dict) or not all(_are_numbers(values, list) for values in screened.values()):
+    if not isinstance(screened, dict) or not all(_are_numbers(values) for values in screened.values()):
         raise ValueError(f"trial {trial.number} has no numbers where it was screened")
     outcome = trial.user_attrs.get(OUTCOME)
     if outcome is None:
         return
     curve, costs = outcome["curve"], outcome["costs"]
     metrics = [point["metrics"] for point in curve] if isinstance(curve, list) else None
-    if not metrics or not all(_are_numbers(values, dict) for values in [*metrics, costs]):
+    if not metrics or not all(_are_numbers(values) for values in [*metrics, costs]):
         raise ValueError(f"trial {trial.number} has no numbers as metrics or costs")
     if not all(values.keys() >= set(objectives) for values in metrics) or not costs.keys() >= set(COSTS):
         raise ValueError(f"trial {trial.number} lacks a metric or a cost")
@@ -78,12 +78,10 @@ def check_trial(trial: Any, objectives: Sequence[str]) -> None:
         raise ValueError(f"trial {trial.number} does not say what was trained")
 
 
-def _are_numbers(values: Any, kind: type) -> bool:
+def _are_numbers(values: Any) -> bool:
     """Return whether this is a dict or list of finite numbers."""
-    if type(values) is not kind:
-        return False
-    numbers = values.values() if kind is dict else values
-    return all(type(n) in (int, float) and math.isfinite(n) for n in numbers)
+    numbers = list(values.values()) if isinstance(values, dict) else values
+    return isinstance(numbers, list) and all(type(n) in (int, float) and math.isfinite(n) for n in numbers)
 
 
 def front(found: Sequence[Found], objectives: Sequence[str]) -> list[Found]:
