@@ -96,7 +96,7 @@ def _run(arguments: list[str]) -> tuple[object, str]:
     def too_long(*_: object) -> None:
         raise Finding(f"no answer within {_CPU_S} s of CPU time, {_WALL_S} s in all")
 
-    shown = io.StringIO()
+    shown = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     before = sys.argv, sys.stdin, [signal.signal(number, too_long) for number in _CLOCKS]
     sys.argv, sys.stdin = ["longtail", *arguments], io.TextIOWrapper(io.BytesIO(b"0 0:1\n1 1:1\n"))
     signal.setitimer(signal.ITIMER_PROF, _CPU_S)
@@ -105,14 +105,15 @@ def _run(arguments: list[str]) -> tuple[object, str]:
         with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
             main()
     except SystemExit as end:
-        return end.code, shown.getvalue()
+        shown.flush()
+        return end.code, shown.buffer.getvalue().decode()  # type: ignore[attr-defined]
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         sys.argv, sys.stdin = before[:2]
         for number, handler in zip(_CLOCKS, before[2], strict=True):
             signal.signal(number, handler)
-    return None, shown.getvalue()
+    raise Finding(f"no exit code: {arguments!r}")
 
 
 @attack("commands/random")

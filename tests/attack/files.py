@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -48,9 +50,18 @@ def _mutated_file(content: bytes, rng: np.random.Generator) -> bytes:
     return archive(inside | {changed: mutated(inside[changed], rng)})
 
 
+@functools.cache
+def _load_kernels() -> None:
+    """Load the kernels of XC files once, not in each fork; they start no threads."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "a.txt").write_bytes(files_of("a.txt")["a.txt"])
+        read_seed("a.txt", Path(folder))
+
+
 def _attack_on(name: str) -> Attack:
     def attack(rng: np.random.Generator, folder: Path) -> None:
         originals = files_of(name)
+        _load_kernels()
 
         def work() -> None:
             logging.disable()  # warnings about each of thousands of files

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from optuna.pruners import NopPruner
 
 import longtail
 from longtail.bench.results import check_writable
@@ -19,6 +20,10 @@ from longtail.core.checkpoint import Checkpoint
 from longtail.core.evaluations import Evaluation, keep_evaluation, read_evaluations
 from longtail.core.store import json_digest
 from longtail.errors import OutputError
+from longtail.serve.settings import read_settings
+from longtail.tune.front import OUTCOME, found_in, front, in_words, pick
+from longtail.tune.sampler import SamplerOfTrials
+from longtail.tune.study import check_file, opened
 
 _JOB = {"class": "x", "data": "0123"}
 _IDENTITY = {"data": "0123", "models": ["dismec"]}
@@ -87,11 +92,6 @@ def _unfinished(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _journal(path: Path) -> Iterator[Any]:
-    from optuna.pruners import NopPruner
-
-    from longtail.tune.sampler import SamplerOfTrials
-    from longtail.tune.study import check_file, opened
-
     check_file(path, resume=True)
     sampler = SamplerOfTrials(0, [{"model": "dismec", "dismec.C": 1.0}])
     with opened(path, _IDENTITY, sampler=sampler, pruner=NopPruner(), objectives=_OBJECTIVES) as journal:
@@ -99,8 +99,6 @@ def _journal(path: Path) -> Iterator[Any]:
 
 
 def _searched(folder: Path) -> None:
-    from longtail.tune.front import OUTCOME
-
     with _journal(folder / "s.study") as journal:
         for number in range(3):
             trial = journal.next_trial(None)
@@ -115,8 +113,6 @@ def _searched(folder: Path) -> None:
 
 def _read_searched(path: Path) -> Any:
     """Continue a search: look at its trials, take up the one that was killed, ask for another."""
-    from longtail.tune.front import found_in, front, in_words, pick
-
     with _journal(path) as journal:
         found = found_in(journal.study.get_trials(deepcopy=False), 1, {"seconds": 10.0})
         for one in front(found, _OBJECTIVES) if found else []:
@@ -133,12 +129,6 @@ def _replace_result(path: Path) -> None:
         check_writable(path / "d" / "r.json")
 
 
-def _read_settings(path: Path) -> Any:
-    from longtail.serve.settings import read_settings
-
-    return read_settings(path)
-
-
 OWN: dict[str, tuple[Any, Callable[[Path], Any]]] = {
     "evaluated": (lambda: _written(_evaluated), _read_evaluated),
     "unfinished": (lambda: _written(_unfinished), lambda path: _checkpoint(path, resume=True).get("part")),
@@ -146,5 +136,5 @@ OWN: dict[str, tuple[Any, Callable[[Path], Any]]] = {
     "recipe.toml": ({"recipe.toml": _RECIPE}, lambda path: read_experiments([path])),
     "study.toml": ({"recipe.toml": _RECIPE, "study.toml": _STUDY}, lambda path: read_experiments([path])),
     "results": ({"results/d/r.json": json.dumps(_RESULT).encode()}, _replace_result),
-    "serve.toml": ({"serve.toml": _SETTINGS}, _read_settings),
+    "serve.toml": ({"serve.toml": _SETTINGS}, read_settings),
 }
