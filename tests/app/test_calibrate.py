@@ -35,6 +35,7 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("calibrate")
     write(folder, "train.jsonl", planted(60))
     write(folder, "unseen.jsonl", planted(40, seed=5))
+    (folder / "strange.jsonl").write_text('{"text": "never seen", "labels": ["name 1"]}\n' * 3)
     (folder / "bare.jsonl").write_text('{"text": "w00 w01", "labels": []}\n' * 3)
     call("train", folder / "train.jsonl", "--model", "dismec", "--set", "features.min_df=1", "--out", folder / "m")
     return folder
@@ -62,7 +63,12 @@ def test_a_model_without_probabilities_names_the_command_that_gives_them(place):
 
 
 @pytest.mark.parametrize(
-    ("data", "message"), [("train.jsonl", "the points that the model was trained on"), ("bare.jsonl", "no point has")]
+    ("data", "message"),
+    [
+        ("train.jsonl", "the points that the model was trained on"),
+        ("bare.jsonl", "no point has"),
+        ("strange.jsonl", "the model predicts no label"),
+    ],
 )
 def test_points_that_teach_nothing_leave_the_model_as_it_is(place, data, message):
     with pytest.raises(DataError, match=message):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import longtail
@@ -59,8 +60,10 @@ def test_a_terminal_that_closes(tmp_path, monkeypatch, capsys):
         ("> >(exec true); ", 141, ""),
     ],
 )
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["predict", "m", "a.txt", "--out", "-"]])
 def test_a_stdout_that_takes_nothing(tmp_path, redirection, code, message, arguments):
+    (tmp_path / "a.txt").write_text("0 0:1\n1 1:1\n")
+    longtail.Popularity().fit(np.eye(2, dtype=np.float32), [[0], [1]]).save(tmp_path / "m")
     # The reader of the pipe must be gone before anything is written.
     script = f'cd "$0"; {{ sleep 0.1; "$@"; }} {redirection}'
     done = subprocess.run(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import logging
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -47,15 +50,25 @@ def _mutated_file(content: bytes, rng: np.random.Generator) -> bytes:
     return archive(inside | {changed: mutated(inside[changed], rng)})
 
 
+@functools.cache
+def _load_kernels() -> None:
+    """Load the kernels of XC files once, not in each fork; they start no threads."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "a.txt").write_bytes(files_of("a.txt")["a.txt"])
+        read_seed("a.txt", Path(folder))
+
+
 def _attack_on(name: str) -> Attack:
     def attack(rng: np.random.Generator, folder: Path) -> None:
         originals = files_of(name)
+        _load_kernels()
 
         def work() -> None:
+            logging.disable()  # warnings about each of thousands of files
             for _ in range(_FILES):  # the last one is in the folder if the process dies
                 changed = str(rng.choice(sorted(originals)))
                 for file, content in originals.items():
-                    (folder / file).parent.mkdir(exist_ok=True)
+                    (folder / file).parent.mkdir(parents=True, exist_ok=True)
                     (folder / file).write_bytes(_mutated_file(content, rng) if file == changed else content)
                 if (folder / name / "manifest.json").exists() and rng.random() < 0.7:
                     sign_directory(folder / name)

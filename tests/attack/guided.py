@@ -64,7 +64,7 @@ def _file_target(name: str) -> _Target:
 
     def read(content: bytes, folder: Path) -> None:
         for other, unchanged in originals.items():
-            (folder / other).parent.mkdir(exist_ok=True)
+            (folder / other).parent.mkdir(parents=True, exist_ok=True)
             if other != file:
                 (folder / other).write_bytes(unchanged)
         (folder / file).write_bytes(archive(inside | {member: content}) if member else content)

@@ -110,6 +110,7 @@ def _tried(case: dict[str, Any]) -> Verdict:
     from contract.planted import planted
     from longtail.core.model import load_model
     from longtail.errors import LongtailError
+    from longtail.workflow.card import model_card
 
     try:
         model = load_model(case["path"], verify=case["verify"], mmap=case["mmap"])
@@ -121,6 +122,8 @@ def _tried(case: dict[str, Any]) -> Verdict:
                 wrong = _wrong(model.predict_sets(points, threshold=0.2), n_points, model.n_labels_)
             if wrong:
                 return Verdict(False, f"a prediction {wrong}")
+        model_card(case["path"])
+        _ask(model, planted(1, seed=5).inputs(model.input_kind))
     except LongtailError as error:
         message = str(error)
         if "\n" in message or len(message) > 2000:
@@ -129,6 +132,22 @@ def _tried(case: dict[str, Any]) -> Verdict:
     except BaseException:
         return Verdict(False, traceback.format_exc())
     return Verdict(True, "answered")
+
+
+def _ask(model: Any, point: Any) -> None:
+    """Ask a model all else that commands and the service do: names of labels, how data is read, an explanation."""
+    from longtail.core.plain import plain
+    from longtail.errors import ParameterError
+    from longtail.serve.labels import Labels
+
+    labels = Labels(model, model.vocabulary_, "x:", "")
+    for label in range(model.n_labels_):
+        plain(model.shown_name(label))
+        json.dumps(labels.described(label, labels.language))
+    labels.search("label", labels.language, 3, 0)
+    _ = {"separator": ";", **(model.reading_ or {})}["separator"].split(",")
+    with contextlib.suppress(ParameterError):  # models that do not explain
+        model.explain(point[0] if model.input_kind == "text" else point, 0)
 
 
 def _wrong(predictions: Any, n_points: int, n_labels: int) -> str | None:

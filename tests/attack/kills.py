@@ -29,6 +29,7 @@ from longtail.data import Dataset, read_dataset, write_dataset
 from longtail.errors import LongtailError
 
 _LIMIT_S = 120.0
+_COMPILE_S = 900.0  # a first training, which compiles kernels
 _REFUSED = 7
 
 
@@ -52,9 +53,9 @@ def fork(work: Callable[[], None], says: Path | None = None) -> int:
     os._exit(code)
 
 
-def end_of(child: int) -> int:
+def end_of(child: int, seconds: float = _LIMIT_S) -> int:
     """Return the exit code of a fork, negative for a signal; raise Finding if it hangs."""
-    until = time.monotonic() + _LIMIT_S
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -62,7 +63,7 @@ def end_of(child: int) -> int:
         time.sleep(0.002)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    raise Finding(f"no end within {_LIMIT_S:.0f} s")
+    raise Finding(f"no end within {seconds:.0f} s")
 
 
 def _model(name: str) -> Estimator:
@@ -89,7 +90,7 @@ def _undisturbed(name: str) -> tuple[str, float]:
     _model(name)  # writes the encoder that a text model begins with, once for all forks: its path belongs to the job
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "m"
-        end_of(fork(lambda: _train(name, out, resume=False)))  # compiles kernels
+        end_of(fork(lambda: _train(name, out, resume=False)), _COMPILE_S)
         begin, says = time.monotonic(), Path(folder) / "says.txt"
         code = end_of(fork(lambda: _train(name, out, resume=False), says))
         if code != 0:

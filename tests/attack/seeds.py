@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from attack.frame import Finding
+from attack.own_files import OWN
 from longtail.core.predictions import Predictions
 from longtail.data import (
     Dataset,
@@ -118,6 +119,7 @@ SEEDS: dict[str, tuple[Any, Callable[[Path], Any]]] = {
     "v.nt": ({"v.nt": _TRIPLES}, read_vocabulary),
     "w.txt": ({"w.txt": b"2 3\nlaw 0.1 -2 3e-1\ntax 1 2 3\n"}, read_vectors),
     "w.npz": (_vectors, read_vectors),
+    **OWN,
 }  # fmt: skip
 
 

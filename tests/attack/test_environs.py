@@ -30,6 +30,6 @@ def test_it_holds(group, tmp_path):
 @pytest.mark.parametrize("name", [name for name in SEEDS if not name.startswith("w.")])
 def test_what_is_attacked_is_sound(name, tmp_path):
     for file, content in files_of(name).items():
-        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_bytes(content)
     read_seed(name, tmp_path)

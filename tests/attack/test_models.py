@@ -13,6 +13,7 @@ from attack.resign import Model, try_one
 from attack.victims import LIGHT, saved
 from contract.models import TEST
 from longtail.errors import ModelError
+from longtail.workflow.card import model_card
 
 TRIALS = 6  # per model; `python -m scripts.attack --only models` tries more
 
@@ -38,6 +39,11 @@ def entry(name, number):
         model.arrays[name].reshape(-1)[-1] = number
 
     return change
+
+
+def concept(model, **fields):
+    """Describe a label by a vocabulary."""
+    model.manifest["vocabulary"] = {"language": None, "concepts": {"label 0": fields}}
 
 
 # What crashed, hung or raised something else before arrays were checked.
@@ -68,6 +74,12 @@ ONCE = {
     "a lone surrogate": ("dismec", lambda model: model.manifest["params"].update(loss="\ud800")),
     "no trees": ("bonsai", lambda model: model.manifest["state"]["learned"].update(n_trees=0)),
     "the folder itself": ("dismec", lambda model: model.manifest["arrays"].update(file="..")),
+    "an option of the reader": ("dismec", lambda model: model.manifest.update(reading={"path": "/etc/passwd"})),
+    "options that are a number": ("dismec", lambda model: model.manifest.update(reading=5)),
+    "a field that is a list": ("dismec", lambda model: model.manifest.update(reading={"text": ["a"]})),
+    "a name of a concept": ("dismec", lambda model: concept(model, names={"en": 5})),
+    "parents of a concept": ("dismec", lambda model: concept(model, names={}, parents=[1])),
+    "a notation": ("dismec", lambda model: concept(model, names={}, notation=["1"])),
     "a NUL": ("dismec", lambda model: model.manifest["arrays"].update(file="a\0b")),
 }
 
@@ -81,6 +93,13 @@ def test_what_once_crashed_is_refused(what, verify, tmp_path):
     model.write(tmp_path / "model")
     with pytest.raises(ModelError, match=r"^\S*model"):  # the message begins with the path
         longtail.load_model(tmp_path / "model", verify=verify).predict(TEST.X, k=3)
+
+
+def test_a_card_is_shown_without_versions(tmp_path):
+    model = Model.of(saved("popularity"))
+    del model.manifest["versions"]
+    model.write(tmp_path / "model")
+    assert model_card(tmp_path / "model")[0]["versions"] == {}
 
 
 def test_numbers_are_checked_when_the_model_is_loaded_or_first_used(tmp_path):

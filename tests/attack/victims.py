@@ -12,6 +12,7 @@ import longtail
 from contract.models import NAMES, TRAIN, make
 from contract.planted import N_LABELS, planted
 from longtail.core.estimator import Estimator
+from longtail.core.vocabulary import Concept, Vocabulary
 
 # Quality does not matter here: one pass is enough.
 _ONE_PASS = {"epochs": 1}
@@ -88,6 +89,8 @@ def saved(name: str) -> Path:
     model = VICTIMS[name]()
     names = [f"label {i}" for i in range(N_LABELS)]
     model.fit(TRAIN.inputs(model.input_kind), TRAIN.Y, label_names=names)
+    model.vocabulary_ = Vocabulary({name: Concept({"en": name.upper()}, ["x"], names[:1], "1.2") for name in names})
+    model.reading_ = {"text": "title,text", "labels": "labels", "separator": ";"}
     if name in _CALIBRATED:
         unseen = planted(60, seed=5)
         model.calibrate(unseen.inputs(model.input_kind), unseen.Y)

@@ -57,6 +57,9 @@ def test_a_recipe_is_read(tmp_path):
         ("unit_rows = true", "min_df = -1", "'features': min_df is -1"),
         ("[0.5, 0.4]", "[0.5]", "'evaluate.propensity'"),
         ("[data]", "[data", "cannot be read as TOML"),
+        ("[data]", f"x = {'[' * 100_000}", "cannot be read as TOML"),
+        ("[features]", "reading = {txt = 'a'}\n[features]", "'data.reading.txt': unknown field .*\"text\""),
+        ("[features]", "reading = {text = 5}\n[features]", "'data.reading': text is 5"),
     ],
 )
 def test_a_mistake_names_the_file_and_the_field(tmp_path, old, new, message):

@@ -25,13 +25,15 @@ def test_a_result_replaces_itself_and_nothing_else(tmp_path):
     assert file == result_file(tmp_path, "small", "one")
     write_result(RESULT | {"train_s": 2.0}, tmp_path)
     assert read_results(tmp_path)["small"]["one"]["train_s"] == 2.0
+    (file.parent / ".one.json.01234567.tmp").write_text("what a killed process left")
+    write_result(RESULT | {"train_s": 3.0}, tmp_path)
     assert [path.name for path in file.parent.iterdir()] == ["one.json"]
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        "my notes", "[1, 2]", '{"recipe": "one"}', json.dumps(RESULT | {"recipe": "another"}),
+        "my notes", "[" * 100_000, "[1, 2]", '{"recipe": "one"}', json.dumps(RESULT | {"recipe": "another"}),
         json.dumps(RESULT | {"dataset": "another"}), json.dumps(RESULT | {"metrics": 3}),
     ],
 )  # fmt: skip

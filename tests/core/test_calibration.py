@@ -72,6 +72,11 @@ def test_padding_stays_at_the_end():
     assert log_probability(np.array([-np.inf])) == -np.inf
 
 
+def test_infinite_scores_stay_infinite_where_the_function_is_flat():
+    flat = Calibration(np.array([0.0, 1.0, 2.0]), np.array([-1.0, -1.0, -1.0]))
+    assert flat(np.array([np.inf, 3.0, 1.0, -5.0, -np.inf])).tolist() == [np.inf, -1, -1, -1, -np.inf]
+
+
 def test_log_probabilities_keep_their_order_where_probabilities_would_round_to_one():
     z = np.array([20.0, 30.0, 40.0])
     assert (np.diff(log_probability(z).astype(np.float32)) > 0).all()

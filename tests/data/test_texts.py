@@ -51,3 +51,8 @@ def test_refuses_what_is_not_a_text():
         Texts(np.zeros(3, np.uint8), np.array([0, 2, 1]))
     with pytest.raises(DataError, match="offsets"):
         Texts(np.zeros(3, np.uint8), np.array([0, 4]))
+
+
+def test_bytes_that_are_no_text_are_an_error_of_longtail():
+    with pytest.raises(DataError, match="a text is not UTF-8"):
+        list(Texts(np.array([0x61, 0xFF], np.uint8), np.array([0, 1, 2])))

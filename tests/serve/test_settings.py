@@ -49,6 +49,8 @@ def test_workers_get_the_same_settings(file, tmp_path, monkeypatch):
         ("[models.'a b']\npath = 'm'", "'a b'"),
         ("[models.a]\npaht = 'm'", "models.a"),
         ("port = ", "service.toml"),
+        (f"port = {'[' * 100_000}", "service.toml"),
+        ('[models.a]\npath = "m\\u0000"', "a path cannot contain NUL"),
     ],
 )
 def test_mistakes_are_one_line(content, said, tmp_path):

@@ -28,8 +28,6 @@ _OPTIONS: dict[str, tuple[str, str, str]] = {
     "delimiter": ("--delimiter", "CHAR", "Character between CSV cells; default: found by looking."),
     "encoding": ("--encoding", "NAME", "Encoding of the file; default: utf-8, or by its byte order mark."),
 }
-# A model keeps these from its training, so that they need not be typed again.
-_KEPT = ("text", "fields", "labels", "separator", "ids")
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:
@@ -115,8 +113,10 @@ def data_name(path: Path) -> str:
 
 
 def kept(reading: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the options that a model keeps; None if there are none."""
-    return {name: reading[name] for name in _KEPT if name in reading} or None
+    """Return the options that a model keeps, so that they need not be typed again; None if there are none."""
+    from longtail.core.model import KEPT_READING
+
+    return {name: reading[name] for name in KEPT_READING if name in reading} or None
 
 
 def _none_if_empty(name: str, value: str) -> str | None:

@@ -97,7 +97,12 @@ class _Stdout:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
-    def write(self, text: str) -> int:
+    @property
+    def buffer(self) -> _Stdout:
+        """The same for bytes."""
+        return _Stdout(None if self._stream is None else self._stream.buffer)
+
+    def write(self, text: str | bytes) -> int:
         if self._stream is None:
             raise OutputError("stdout is closed, so the result cannot be shown")
         try:

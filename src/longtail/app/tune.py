@@ -191,6 +191,7 @@ class _Outputs:
     def write(self, found: Any, plan: Any, asked: Any, dataset: Any, data: Path, reading: dict[str, Any]) -> Any:
         """Write what was asked for and return the pick, or None."""
         from longtail.app.console import say
+        from longtail.data import files
         from longtail.tune import picture
         from longtail.tune.front import pick
         from longtail.tune.report import bench_study, recipe_text
@@ -203,10 +204,12 @@ class _Outputs:
         if self.recipes is not None:
             texts[self.recipes] = bench_study(found, plan, asked, _data_section(data, self.recipes, asked, reading))
         for file, text in texts.items():
-            file.write_text(text, encoding="utf-8")
+            with files.writing(file, overwrite=self.overwrite) as stream:
+                stream.write(text.encode())
             say(f"wrote {file}")
         if self.picture is not None:
-            picture.draw(self.picture, found, plan.objectives, chosen)
+            with files.writing(self.picture, overwrite=self.overwrite) as stream:
+                picture.draw(stream, found, plan.objectives, chosen)
             say(f"wrote {self.picture}")
         return chosen
 

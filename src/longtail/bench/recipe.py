@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tomllib
 from collections.abc import Mapping
@@ -11,7 +12,8 @@ from typing import Any
 
 from longtail.bench.split import check_share
 from longtail.core.registry import unknown
-from longtail.errors import DataError, LongtailError
+from longtail.data.reading import Reading
+from longtail.errors import DataError, LongtailError, first_line
 from longtail.features.text import TextFeatures
 from longtail.objectives import PropensityModel
 from longtail.workflow.build import build_estimator, parse_propensity
@@ -95,8 +97,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise DataError("there is no such recipe", path=path) from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise DataError(f"the recipe cannot be read as TOML ({error})", path=path) from error
+    except (OSError, UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"the recipe cannot be read as TOML ({first_line(error)})", path=path) from error
 
 
 def read_recipe(path: str | os.PathLike[str]) -> Recipe:
@@ -114,6 +116,7 @@ def parse_recipe(content: Mapping[str, Any], path: Path, name: str, prefix: str 
         if required not in content.get(section, {}):
             raise DataError("is missing", path=path, field=f"{prefix}{section}.{required}")
     _check_split(content["data"], path, prefix)
+    _check_reading(content["data"].get("reading", {}), path, f"{prefix}data.reading")
     dataset = content.get("dataset", path.resolve().parent.name)
     check_file_name(dataset, path, f"{prefix}dataset")
     model, propensity = content["model"], content.get("evaluate", {}).get("propensity", "default")
@@ -152,6 +155,15 @@ def _check_split(data: Mapping[str, Any], path: Path, prefix: str) -> None:
         raise DataError("must be at least 2 points", path=path, field=f"{prefix}data.sample")
     if data.get("split_seed", 0) < 0:
         raise DataError("must be 0 or above", path=path, field=f"{prefix}data.split_seed")
+
+
+def _check_reading(options: Mapping[str, Any], path: Path, field: str) -> None:
+    """Refuse what `read_dataset` would refuse, before the data is read."""
+    known = [option.name for option in dataclasses.fields(Reading)]
+    for name in options:
+        if name not in known:
+            raise DataError(unknown("field", name, known), path=path, field=f"{field}.{name}")
+    _checked(path, field, lambda _: Reading(**options), None)
 
 
 def check_file_name(name: str, path: Path, where: str) -> None:

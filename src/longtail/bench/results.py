@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from longtail.data import files
 from longtail.errors import DataError, OutputError, first_line
 
 Result = dict[str, Any]
@@ -77,14 +78,12 @@ def write_result(result: Result, folder: Path) -> Path:
     """Write <folder>/<dataset>/<recipe>.json and return its path; a reader never sees half a file."""
     file = result_file(folder, str(result["dataset"]), str(result["recipe"]))
     check_writable(file)  # once more: hours may have passed
-    half = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        half.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        os.replace(half, file)
     except OSError as error:
-        half.unlink(missing_ok=True)
-        raise OutputError(f"{file}: cannot be written ({error.strerror or error})") from error
+        raise OutputError(f"{file}: could not be written ({error.strerror or error})") from error
+    with files.writing(file, overwrite=True) as stream:
+        stream.write((json.dumps(result, indent=1) + "\n").encode())
     return file
 
 
@@ -92,7 +91,7 @@ def read_result(file: Path) -> Result:
     """Read one result file."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"is not JSON ({first_line(error)})", path=file) from error
     if not isinstance(content, dict) or not content.keys() >= _OURS or not isinstance(content["metrics"], dict):
         raise DataError("is not a result of longtail bench", path=file)

@@ -161,7 +161,7 @@ def unseen_answers(model: Any, X: Any, Y: Any, *, candidates: int = CANDIDATES) 
     Raises
     ------
     DataError
-        If these are the training data, there are fewer than 2 points, or no point has a label.
+        If these are the training data, there are fewer than 2 points, no point has a label, or the model predicts none.
     """
     check_whole("candidates", candidates, 1)
     model.check_fitted()
@@ -173,7 +173,10 @@ def unseen_answers(model: Any, X: Any, Y: Any, *, candidates: int = CANDIDATES) 
         raise DataError("no point has a label, so there is nothing to calibrate by")
     if data_fingerprint(X, observed) == model.fingerprint_:
         raise DataError("these are the points that the model was trained on; calibrate it on others")
-    return answers_of(model, X, observed, candidates)
+    unseen = answers_of(model, X, observed, candidates)
+    if not (unseen.found.labels >= 0).any():
+        raise DataError("the model predicts no label for any of these points, so there is nothing to calibrate")
+    return unseen
 
 
 def answers_of(model: Any, X: Any, observed: sparse.csr_matrix, candidates: int = CANDIDATES) -> UnseenAnswers:
@@ -181,7 +184,8 @@ def answers_of(model: Any, X: Any, observed: sparse.csr_matrix, candidates: int 
     found = predict_rows(model, X, np.arange(n_rows(X)), min(candidates, model.n_labels_))
     rows, places = np.nonzero(found.labels >= 0)
     hits = np.zeros(found.labels.shape, dtype=np.bool_)
-    hits[rows, places] = np.asarray(observed[rows, found.labels[rows, places]]).ravel() > 0
+    if rows.size:  # of no rows, SciPy returns a sparse matrix
+        hits[rows, places] = np.asarray(observed[rows, found.labels[rows, places]]).ravel() > 0
     return UnseenAnswers(found, hits, observed)
 
 

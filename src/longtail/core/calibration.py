@@ -79,12 +79,14 @@ class Calibration:
         return cls(knots, steps[0] + np.concatenate([[0.0], np.cumsum(steps[1:])]))
 
     def __call__(self, scores: NDArray[Any]) -> Floats:
-        """Return the log-odds of scores; -inf stays -inf."""
-        z = np.interp(scores, self.knots, self.log_odds)
+        """Return the log-odds of scores; infinite ones stay as they are, also where the function is flat."""
+        z, finite = np.interp(scores, self.knots, self.log_odds), np.isfinite(scores)
         for outside, end, inner in ((scores < self.knots[0], 0, 1), (scores > self.knots[-1], -1, -2)):
-            slope = (self.log_odds[end] - self.log_odds[inner]) / (self.knots[end] - self.knots[inner])
-            z[outside] = self.log_odds[end] + slope * (scores[outside] - self.knots[end])
-        return np.asarray(z)
+            reached = outside & finite
+            with np.errstate(over="ignore"):  # beyond what float64 holds, log-odds are infinite
+                slope = (self.log_odds[end] - self.log_odds[inner]) / (self.knots[end] - self.knots[inner])
+                z[reached] = self.log_odds[end] + slope * (scores[reached] - self.knots[end])
+        return np.where(finite, z, scores)
 
     def to_state(self) -> State:
         return State(arrays={"knots": self.knots, "log_odds": self.log_odds})

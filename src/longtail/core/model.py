@@ -13,11 +13,14 @@ from longtail.core import codec, store
 from longtail.core.calibrated import ModelCalibration
 from longtail.core.estimator import Estimator
 from longtail.core.inputs import check_label_names
+from longtail.core.registry import unknown
 from longtail.core.state import State
 from longtail.core.vocabulary import Vocabulary
 from longtail.errors import DataError, MissingExtraError, ModelError, first_line
 
 KIND = "model"
+# The options of `longtail.data.read_dataset` that a model keeps from its training.
+KEPT_READING = ("text", "fields", "labels", "separator", "ids")
 
 
 def save_model(model: Estimator, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -88,7 +91,7 @@ def load_model(path: str | os.PathLike[str], *, verify: bool = True, mmap: bool 
             raise ModelError("it is not an estimator")
         restore(model, state, label_names=manifest["label_names"])
         model.fingerprint_ = str(manifest["fingerprint"])
-        model.reading_ = manifest.get("reading")  # older models have none of these three
+        model.reading_ = _checked_reading(manifest.get("reading"))  # older models have none of these three
         model.training_ = manifest.get("training")
         if manifest.get("vocabulary") is not None:
             model.vocabulary_ = Vocabulary.from_json(manifest["vocabulary"])
@@ -107,6 +110,18 @@ def load_model(path: str | os.PathLike[str], *, verify: bool = True, mmap: bool 
     if verify:
         model.check_fitted()
     return model
+
+
+def _checked_reading(said: Any) -> dict[str, str] | None:
+    """Return how the training data was read, or raise ModelError; anybody may have written it."""
+    if said is None:
+        return None
+    if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
+        raise ModelError("how the training data was read (reading) must be texts by name")
+    strange = [name for name in said if name not in KEPT_READING]
+    if strange:
+        raise ModelError(unknown("name in reading", strange[0], KEPT_READING))
+    return said
 
 
 def full_state(model: Estimator) -> State:

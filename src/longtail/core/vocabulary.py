@@ -122,7 +122,19 @@ class Vocabulary:
     def from_json(cls, value: Any) -> Vocabulary:
         """Return the vocabulary that `to_json` wrote."""
         try:
-            concepts = {label: Concept(**entry) for label, entry in value["concepts"].items()}
+            concepts = {label: _checked(Concept(**entry)) for label, entry in value["concepts"].items()}
             return cls(concepts, language=value["language"])
         except (TypeError, KeyError, AttributeError, DataError) as error:
             raise ModelError(f"the vocabulary of the model is malformed ({first_line(error)})") from error
+
+
+def _checked(concept: Concept) -> Concept:
+    """Return a concept that anybody may have written, or raise TypeError if it does not consist of texts."""
+    kinds = {"names": dict, "alternatives": list, "parents": list, "notation": str}
+    for name, kind in kinds.items():
+        if not isinstance(getattr(concept, name), kind):
+            raise TypeError(f"the {name} of a concept are of the wrong type")
+    texts = [*concept.names, *concept.names.values(), *concept.alternatives, *concept.parents]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("a name of a concept is not a text")
+    return concept

@@ -110,10 +110,7 @@ def read_dataset(
     ParameterError
         If an option cannot be used.
     """
-    reading = Reading(
-        text if isinstance(text, str) else tuple(text), fields, labels, label_texts, relevance, ids, weights,
-        separator, delimiter, encoding,
-    )  # fmt: skip
+    reading = Reading(text, fields, labels, label_texts, relevance, ids, weights, separator, delimiter, encoding)
     widths = (n_features, n_labels)
     if not isinstance(source, (str, os.PathLike)):
         from longtail.data.frames import read_frame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ _WORD = re.compile(r"[^\W_][\w\-]*")  # as in the default token_pattern of TextF
 class Reading:
     """Checked options of `read_dataset` that concern records; see there for what they mean."""
 
-    text: str | tuple[str, ...] = "text"
+    text: str | Sequence[str] = "text"
     fields: str = "joined"
     labels: str | None = "labels"
     label_texts: str | None = None
@@ -35,8 +35,9 @@ class Reading:
     encoding: str | None = None
 
     def __post_init__(self) -> None:
-        text = self.text if isinstance(self.text, str) else tuple(self.text)
-        names = (text,) if isinstance(text, str) else text
+        several = isinstance(self.text, Iterable) and not isinstance(self.text, str)
+        text = tuple(self.text) if several else self.text
+        names = text if isinstance(text, tuple) else (text,)
         if not names or not all(isinstance(name, str) and name for name in names):
             raise ParameterError(f"text is {self.text!r}, but must be the name of a field, or a list of names")
         object.__setattr__(self, "text", text)
@@ -46,7 +47,9 @@ class Reading:
                 raise ParameterError(f"{option} is {value!r}, but must be the name of a field")
         check_choice("fields", self.fields, ("joined", "separate"))
         if not isinstance(self.separator, str) or not self.separator:
-            raise ParameterError("separator is empty, but must be the string between two labels, e.g. ';'")
+            raise ParameterError(
+                f"separator is {self.separator!r}, but must be the string between two labels, e.g. ';'"
+            )
         object.__setattr__(self, "delimiter", check_delimiter(self.delimiter))
         check_encoding(self.encoding)
 

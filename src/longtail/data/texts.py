@@ -9,7 +9,7 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from longtail.errors import DataError
+from longtail.errors import DataError, first_line
 
 
 class Texts(Sequence[str]):
@@ -94,7 +94,10 @@ class Texts(Sequence[str]):
             yield self._decode(self.offsets[row], self.offsets[row + 1])
 
     def _decode(self, start: np.int64, end: np.int64) -> str:
-        return self.buffer[start:end].tobytes().decode("utf-8")
+        try:
+            return self.buffer[start:end].tobytes().decode("utf-8")
+        except UnicodeDecodeError as error:  # a dataset directory that was changed and signed again
+            raise DataError(f"a text is not UTF-8 ({first_line(error)}); convert the data again") from error
 
     def subset(self, rows: ArrayLike) -> Texts:
         """Return a copy of the texts of these rows.

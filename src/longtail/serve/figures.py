@@ -49,7 +49,7 @@ def _named(file: Path) -> dict[str, Any]:
         content = json.loads(file.read_text(encoding="utf-8"))
         read: Callable[[Any], dict[str, Any]] = _of_report if "frontier" in content else _of_evaluate
         return {"data": file.name, "date": None, "points": None, "frontier": [], **read(content)}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         said = "neither the JSON of `longtail evaluate --json` nor the report.json of `longtail report`"
         raise ParameterError(f"{file}: {said} ({first_line(error)})") from error
 

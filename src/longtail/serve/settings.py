@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
-from longtail.errors import ParameterError
+from longtail.errors import ParameterError, first_line
 from longtail.serve.schemas import MOST_DOCUMENTS
 
 _ID = re.compile(r"[A-Za-z0-9_-]+")  # as Annif's project ids
@@ -120,6 +120,10 @@ class Settings(BaseSettings):
         for name in self.models:
             if not _ID.fullmatch(name):
                 raise ValueError(f"the id {name!r} of a model may have letters, digits, _ and - only (use NAME=MODEL)")
+        for settings in (self, *self.models.values()):
+            for name, value in settings:
+                if isinstance(value, Path) and "\0" in str(value):
+                    raise ValueError(f"{name} is {str(value)!r}, but a path cannot contain NUL")
         return self
 
     @classmethod
@@ -160,8 +164,8 @@ def read_settings(file: Path | None = None, **given: Any) -> Settings:
         settings = FromFile(**{key: value for key, value in given.items() if value is not None})
     except ValidationError as error:
         raise ParameterError(f"{file or 'settings'}: {_first_mistake(error)}") from error
-    except ValueError as error:  # TOML that cannot be read
-        raise ParameterError(f"{file or 'settings'}: {error}") from error
+    except (ValueError, RecursionError) as error:  # TOML that cannot be read
+        raise ParameterError(f"{file or 'settings'}: {first_line(error)}") from error
     if file is not None:
         _start_paths_at(file.parent, settings, given)
     if settings.token_file is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,8 @@ from longtail.errors import ParameterError
 from longtail.tune.curve import at_price, goodness
 from longtail.tune.space import weighting_of
 
-OUTCOME = "outcome"
+OUTCOME, SCREEN = "outcome", "screen"  # attributes of a trial
+COSTS = ("seconds", "memory_mb", "model_mb")
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,32 @@ def found_in(trials: Iterable[Any], n_defaults: int, limits: Mapping[str, float]
             default = trial.number < n_defaults and not point.get("exponent") and point.get("beam", 10) == 10
             found.append(Found(trial.number, outcome["model"], outcome["values"], point, outcome["costs"], default))
     return found
+
+
+def check_trial(trial: Any, objectives: Sequence[str]) -> None:
+    """Raise ValueError if what a trial of a study file says cannot be used; anybody may have written it."""
+    if trial.values is not None and len(trial.values) != len(objectives):
+        raise ValueError(f"trial {trial.number} has {len(trial.values)} values for {len(objectives)} objectives")
+    screened = trial.user_attrs.get(SCREEN, {})
+    if not isinstance(screened, dict) or not all(_are_numbers(values) for values in screened.values()):
+        raise ValueError(f"trial {trial.number} has no numbers where it was screened")
+    outcome = trial.user_attrs.get(OUTCOME)
+    if outcome is None:
+        return
+    curve, costs = outcome["curve"], outcome["costs"]
+    metrics = [point["metrics"] for point in curve] if isinstance(curve, list) else None
+    if not metrics or not all(_are_numbers(values) for values in [*metrics, costs]):
+        raise ValueError(f"trial {trial.number} has no numbers as metrics or costs")
+    if not all(values.keys() >= set(objectives) for values in metrics) or not costs.keys() >= set(COSTS):
+        raise ValueError(f"trial {trial.number} lacks a metric or a cost")
+    if not isinstance(outcome["model"], str) or not isinstance(outcome["values"], dict):
+        raise ValueError(f"trial {trial.number} does not say what was trained")
+
+
+def _are_numbers(values: Any) -> bool:
+    """Return whether this is a dict or list of finite numbers."""
+    numbers = list(values.values()) if isinstance(values, dict) else values
+    return isinstance(numbers, list) and all(type(n) in (int, float) and math.isfinite(n) for n in numbers)
 
 
 def front(found: Sequence[Found], objectives: Sequence[str]) -> list[Found]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from longtail.errors import MissingExtraError, ParameterError
 from longtail.tune.front import Found, front
@@ -21,13 +21,13 @@ def check_picture(path: Path, objectives: Sequence[str]) -> None:
     _pyplot()
 
 
-def draw(path: Path, found: Sequence[Found], objectives: Sequence[str], chosen: Found | None) -> None:
+def draw(stream: BinaryIO, found: Sequence[Found], objectives: Sequence[str], chosen: Found | None) -> None:
     """Draw the first two objectives of all points that were found.
 
     Parameters
     ----------
-    path : Path
-        SVG file to write.
+    stream : binary stream
+        Where to write the SVG.
     found : sequence of Found
         All points.
     objectives : sequence of str
@@ -54,7 +54,7 @@ def draw(path: Path, found: Sequence[Found], objectives: Sequence[str], chosen: 
     axes.set_ylabel(f"{y}, % on held-out points")
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
-    figure.savefig(path, format="svg", metadata={"Date": None})
+    figure.savefig(stream, format="svg", metadata={"Date": None})
 
 
 def _pyplot() -> Any:

@@ -14,13 +14,13 @@ from longtail.errors import LongtailError, ParameterError
 from longtail.tune.candidate import Candidate
 from longtail.tune.curve import told
 from longtail.tune.fit import Outcome, fit
-from longtail.tune.front import OUTCOME
+from longtail.tune.front import OUTCOME, SCREEN
 from longtail.tune.points import Part
 from longtail.tune.space import Choice, Space, defaults
+from longtail.tune.study import damage_reported
 
 _LEAST_SCREENED = 1000  # training points; with fewer, a share of them says too little about all
 _LEAST_EARLIER = 5  # trials before one may be ended early
-SCREEN = "screen"
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,10 @@ class Search:
         """Draw the parameters of a trial; those that a killed process has drawn already stay."""
         from longtail.tune.sampler import MODEL, suggest
 
-        model = suggest(trial, MODEL, Choice(tuple(self.plan.spaces)))
-        space = self.plan.spaces[model]
-        return model, {key: suggest(trial, f"{model}.{key}", values) for key, values in space.items()}
+        with damage_reported(self.journal.path):
+            model = suggest(trial, MODEL, Choice(tuple(self.plan.spaces)))
+            space = self.plan.spaces[model]
+            return model, {key: suggest(trial, f"{model}.{key}", values) for key, values in space.items()}
 
     def _tell(self, trial: Any, model: str, values: dict[str, Any], outcome: Outcome) -> None:
         costs = outcome.costs()
@@ -196,4 +197,4 @@ def open_search(path: Path, plan: Plan, parts: Sequence[Part], identity: dict[st
 
     pruner = MedianPruner(n_startup_trials=_LEAST_EARLIER)
     sampler = SamplerOfTrials(plan.seed, plan.first())
-    return opened(path, identity, sampler=sampler, pruner=pruner, n_objectives=len(plan.objectives))
+    return opened(path, identity, sampler=sampler, pruner=pruner, objectives=plan.objectives)

@@ -10,14 +10,15 @@ from __future__ import annotations
 import contextlib
 import glob
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import longtail
 from longtail.core.unfinished import check_place, remove_dead_temporaries, temporary_name, unfinished
-from longtail.errors import DataError, MissingExtraError, OutputError
+from longtail.errors import DataError, LongtailError, MissingExtraError, OutputError, first_line
+from longtail.tune.front import check_trial
 
 try:
     import fcntl
@@ -52,7 +53,7 @@ def _check_journal(path: Path) -> None:
         line = file.readline(1_000_000)
     try:
         first = json.loads(line) if line else {"op_code": 0}
-    except ValueError:
+    except (ValueError, RecursionError):
         first = None
     if not isinstance(first, dict) or "op_code" not in first:
         raise DataError("was not written by longtail tune; choose another file for the study", path=path)
@@ -80,7 +81,7 @@ class Journal:
         """Return a trial to run: one that a killed process left, else a new one; None if there are `most` already."""
         import optuna
 
-        with self.alone():
+        with self.alone(), damage_reported(self.path):
             remove_dead_temporaries(self.path)
             trials = self.study.get_trials(deepcopy=False)
             for left in trials:
@@ -101,7 +102,7 @@ class Journal:
 
 @contextlib.contextmanager
 def opened(
-    path: Path, identity: Mapping[str, Any], *, sampler: Any, pruner: Any, n_objectives: int
+    path: Path, identity: Mapping[str, Any], *, sampler: Any, pruner: Any, objectives: Sequence[str]
 ) -> Iterator[Journal]:
     """Open a study file, new or of the same identity, and hold a worker's lock while the block runs.
 
@@ -115,8 +116,8 @@ def opened(
         Draws parameters.
     pruner : BasePruner
         Ends trials early.
-    n_objectives : int
-        Number of objectives; of all, more is better.
+    objectives : sequence of str
+        Metrics; of all, more is better.
 
     Yields
     ------
@@ -134,34 +135,50 @@ def opened(
     identity = json.loads(json.dumps({"format": FORMAT, "longtail": longtail.__version__, **identity}))
     new = not path.exists() or path.stat().st_size == 0
     if not new:
-        _check_identity(path, identity)
+        _check_content(path, identity, objectives)
         _cut_half_a_line(path)
     with unfinished(temporary_name(path)) as own:
         try:
-            storage = JournalStorage(JournalFileBackend(str(path)))
-            study = optuna.create_study(
-                study_name=_NAME, storage=storage, sampler=sampler, pruner=pruner, load_if_exists=True,
-                directions=["maximize"] * n_objectives,
-            )  # fmt: skip
-            if _IDENTITY not in study.user_attrs:
-                study.set_user_attr(_IDENTITY, identity)
+            with damage_reported(path):
+                storage = JournalStorage(JournalFileBackend(str(path)))
+                study = optuna.create_study(
+                    study_name=_NAME, storage=storage, sampler=sampler, pruner=pruner, load_if_exists=True,
+                    directions=["maximize"] * len(objectives),
+                )  # fmt: skip
+                if _IDENTITY not in study.user_attrs:
+                    study.set_user_attr(_IDENTITY, identity)
             yield Journal(path, study, own.name)
         finally:
             with contextlib.suppress(OSError):
                 own.unlink()
 
 
-def _check_identity(path: Path, identity: Mapping[str, Any]) -> None:
-    """Raise DataError unless the study in a file has this identity; reads the file and writes nothing."""
+@contextlib.contextmanager
+def damage_reported(path: Path) -> Iterator[None]:
+    """Turn whatever Optuna says about a journal that is not as it wrote it into a DataError."""
+    try:
+        yield
+    except (LongtailError, OSError, MemoryError):
+        raise
+    except Exception as error:  # it checks nothing itself, so an entry that was changed can fail anywhere
+        raise DataError(
+            f"the study is damaged, or was not written by longtail tune ({type(error).__name__}: {first_line(error)}); "
+            "choose another file",
+            path=path,
+        ) from error
+
+
+def _check_content(path: Path, identity: Mapping[str, Any], objectives: Sequence[str]) -> None:
+    """Raise DataError unless the study in a file is whole and has this identity; reads the file and writes nothing."""
     optuna = require_optuna()
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    try:
+    with damage_reported(path):
         study = optuna.load_study(study_name=_NAME, storage=JournalStorage(JournalFileBackend(str(path))))
-        found = study.user_attrs.get(_IDENTITY, identity)
-    except (KeyError, ValueError, AttributeError, TypeError) as error:
-        raise DataError("is a journal, but not one of longtail tune; choose another file", path=path) from error
+        found = dict(study.user_attrs.get(_IDENTITY, identity))
+        for trial in study.get_trials(deepcopy=False):
+            check_trial(trial, objectives)
     for name in (*_SAID, *identity):
         if found.get(name) != identity.get(name):
             was, now = (_shown(entries.get(name)) for entries in (found, identity))

@@ -58,7 +58,7 @@ def model_card(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[str]]
         "changed parameters": {name: _shown(value) for name, value, default in found if repr(value) != repr(default)},
         "default parameters": {name: _shown(value) for name, value, default in found if repr(value) == repr(default)},
         "parameters": {name: _shown(value) for name, value in model.get_params().items()},
-        "versions": manifest["versions"],
+        "versions": manifest.get("versions", {}),
         "evaluations": [{name: getattr(one, name) for name in names} for one in evaluations],
     }, problems
 

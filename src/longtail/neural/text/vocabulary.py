@@ -115,7 +115,7 @@ def word_vectors(file: PathLike, words: list[str], rng: np.random.Generator) -> 
     if not np.isfinite(known).all():
         broken = words[list(found)[int(np.flatnonzero(~np.isfinite(known).all(1))[0])] - 1]
         raise ModelError(f"{file}: the vector of {broken!r} has numbers that are not finite")
-    table = rng.normal(0.0, float(known.std()), (len(words) + 1, width)).astype(np.float32)
+    table = rng.normal(0.0, float(known.std(dtype=np.float64)), (len(words) + 1, width)).astype(np.float32)
     table[list(found)] = known
     table[_PAD] = 0
     return table
