@@ -267,14 +267,10 @@ def leaf_norms(tree: TreeModel, n_labels: int) -> NDArray[np.float64]:
     for v in range(tree.n_nodes):
         edges = slice(tree.child_start[v], tree.child_start[v + 1])
         children, n_rows = tree.child[edges], int(tree.row_start[v + 1] - tree.row_start[v])
-        first = tree.first_value[v]
-        if tree.is_dense[v]:
-            values = tree.dense_values[first : first + n_rows * children.size].astype(np.float64)
-            squares = (values.reshape(n_rows, children.size) ** 2).sum(axis=0)
-        else:
-            size = int(tree.offsets[tree.first_offset[v] + n_rows])
-            values = tree.sparse_values[first : first + size].astype(np.float64)
-            squares = np.bincount(tree.sparse_children[first : first + size], values**2, minlength=children.size)
+        squares = np.zeros(children.size)
+        for r in range(n_rows):
+            own, weights = tree.row(v, r)
+            squares[own] += weights.astype(np.float64) ** 2
         labels = children >= 0  # the others are nodes below
         found[children[labels]] = np.sqrt(squares[labels]) * tree.scale[edges][labels]
     return found

@@ -97,13 +97,18 @@ def dense_weights(tree, n_features: int) -> np.ndarray:
     weights = np.zeros((tree.child.size, n_features))
     for node in range(tree.n_nodes):
         first, n_children = tree.child_start[node], tree.child_start[node + 1] - tree.child_start[node]
-        start = tree.first_value[node]
         for r, feature in enumerate(tree.features[tree.row_start[node] : tree.row_start[node + 1]]):
-            if tree.is_dense[node]:
-                at = start + r * n_children
-                weights[first : first + n_children, feature] = tree.dense_values[at : at + n_children]
-            else:
+            start, size = int(tree.first_word[node]) + r * n_children, n_children
+            if not tree.is_dense[node]:
                 low, high = tree.offsets[tree.first_offset[node] + r : tree.first_offset[node] + r + 2].astype(int)
-                children = tree.sparse_children[start + low : start + high].astype(int)
-                weights[first + children, feature] = tree.sparse_values[start + low : start + high]
+                start, size = int(tree.first_word[node]) + low, high - low
+            row = tree.words[start : start + size]
+            children, values = np.arange(n_children), row
+            if size < n_children:  # 1, 2 or 4 bytes per number of a child, filled up to a whole word
+                width = 1 if n_children <= 256 else 2 if n_children <= 65536 else 4
+                n = next(n for n in range(size + 1) if n + (n * width + 1) // 2 == size)
+                numbers = row[: size - n].tobytes()
+                children = [int.from_bytes(numbers[width * e : width * e + width], "little") for e in range(n)]
+                values = row[size - n :]
+            weights[first + np.asarray(children, int), feature] = values
     return weights * tree.scale[:, None]

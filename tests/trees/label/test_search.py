@@ -9,6 +9,7 @@ from scipy import sparse
 from longtail import Bonsai, Parabel
 from longtail.core.predictions import empty_top
 from longtail.trees.label import search as search_module
+from longtail.trees.label.feature_index import indexed
 from trees.label.plain import brute_force, dense_weights, grouped_points, mean_probabilities
 
 X, Y = grouped_points()
@@ -103,15 +104,19 @@ def test_labels_left_out_early_would_not_have_been_among_the_best(spread, n_tree
         np.testing.assert_array_equal(labels[labels >= 0], order[labels >= 0])
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 7, 100])
-def test_find_is_a_search_in_a_sorted_list(n):
-    rng = np.random.default_rng(n)
-    features = np.sort(rng.choice(300, n, replace=False)).astype(np.int32)
-    wanted = np.sort(rng.choice(300, 60, replace=False)).astype(np.int32)
+@pytest.mark.parametrize("sizes", [[0], [1], [7, 0, 100], [300, 2], [1, 90, 5]])
+def test_features_are_found_by_buckets(sizes):
+    rng = np.random.default_rng(sum(sizes))
+    nodes = [np.sort(rng.choice(300, n, replace=False)).astype(np.int32) for n in sizes]
+    row_start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    features = np.concatenate(nodes)
+    tree = (*(row_start,) * 4, row_start, features, *(row_start,) * 6, *indexed(row_start, features))
+    wanted = np.sort(rng.choice(400, 60, replace=False)).astype(np.int32)  # some are above all of the tree
     rows = np.empty(60, np.int64)
-    search_module._find(wanted, features, rows)
-    place = {int(f): r for r, f in enumerate(features)}
-    assert rows.tolist() == [place.get(int(f), -1) for f in wanted]
+    for v, own in enumerate(nodes):
+        search_module._find(wanted, tree, v, rows)
+        place = {int(f): r for r, f in enumerate(own)}
+        assert rows.tolist() == [place.get(int(f), -1) for f in wanted]
 
 
 def test_both_ways_to_keep_weights_are_in_use_and_agree_with_training():

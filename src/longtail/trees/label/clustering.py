@@ -162,13 +162,38 @@ def k_clusters(
     Clusters need not be balanced (Khandagale et al. 2020, section 3.2), so similar labels stay together.
     """
     seeds = rng.choice(labels.size, k, replace=False)
-    indices = rows.indices.view(np.uint32)  # the vector primitives need unsigned indices
-    return np.asarray(_k_means(rows.indptr.astype(np.int64), indices, rows.data, labels, seeds, rows.shape[1]))
+    return np.asarray(_k_means(*_cut_out(rows.indptr, rows.indices, rows.data, labels, rows.shape[1]), seeds))
 
 
 @njit(cache=True, nogil=True)
-def _k_means(indptr, indices, data, labels, seeds, n_dimensions):
-    n, k = labels.shape[0], seeds.shape[0]
+def _cut_out(indptr, indices, data, labels, n_dimensions):
+    """Return the rows of these labels in CSR form with their dimensions renumbered, and the number of dimensions.
+
+    A node deep in a tree uses few dimensions, so that its centroids stay in the processor's cache. The order of
+    dimensions is kept.
+    """
+    n = labels.shape[0]
+    start, number = np.zeros(n + 1, np.int64), np.zeros(n_dimensions, np.uint32)
+    for i in range(n):
+        start[i + 1] = start[i] + indptr[labels[i] + 1] - indptr[labels[i]]
+        for p in range(indptr[labels[i]], indptr[labels[i] + 1]):
+            number[indices[p]] = 1
+    used = 0
+    for j in range(n_dimensions):
+        if number[j]:
+            number[j] = used
+            used += 1
+    local, values = np.empty(start[n], np.uint32), np.empty(start[n], np.float32)
+    for i in range(n):
+        first = indptr[labels[i]]
+        for p in range(start[i + 1] - start[i]):
+            local[start[i] + p], values[start[i] + p] = number[indices[first + p]], data[first + p]
+    return start, local, values, used
+
+
+@njit(cache=True, nogil=True)
+def _k_means(indptr, indices, data, n_dimensions, seeds):
+    n, k = indptr.shape[0] - 1, seeds.shape[0]
     clusters = np.full(n, -1, np.int64)
     clusters[seeds] = np.arange(k)  # at first each cluster holds its seed alone
     best = np.empty(n, np.float32)
@@ -183,11 +208,11 @@ def _k_means(indptr, indices, data, labels, seeds, n_dimensions):
             for i in range(n):
                 if start <= clusters[i] < start + BLOCK:
                     lane[clusters[i] - start] = 1
-                    block_adds(centroids, indices, data, indptr[labels[i]], indptr[labels[i] + 1], lane)
+                    block_adds(centroids, indices, data, indptr[i], indptr[i + 1], lane)
                     lane[clusters[i] - start] = 0
             scale = _inverse_lengths(centroids)
             for i in range(n):
-                block_dots(centroids, indices, data, indptr[labels[i]], indptr[labels[i] + 1], cosines)
+                block_dots(centroids, indices, data, indptr[i], indptr[i + 1], cosines)
                 for b in range(min(BLOCK, k - start)):
                     if cosines[b] * scale[b] > best[i]:
                         best[i], chosen[i] = cosines[b] * scale[b], start + b

@@ -90,15 +90,7 @@ def _edge_weights(tree: TreeModel, node: int, child: int, wanted: NDArray[np.int
         return found
     rows = np.minimum(np.searchsorted(features, wanted), features.size - 1)
     known = np.flatnonzero(features[rows] == wanted)
-    first = int(tree.first_value[node])
-    if tree.is_dense[node]:
-        width = int(tree.child_start[node + 1] - tree.child_start[node])
-        found[known] = tree.dense_values[first + rows[known] * width + child]
-        return found
     for i in known.tolist():
-        row = int(tree.first_offset[node]) + int(rows[i])
-        here = slice(first + int(tree.offsets[row]), first + int(tree.offsets[row + 1]))
-        at = np.flatnonzero(tree.sparse_children[here] == child)
-        if at.size:
-            found[i] = tree.sparse_values[here][at[0]]
+        children, weights = tree.row(node, int(rows[i]))
+        found[i] = weights[children == child].sum()
     return found

@@ -1,9 +1,8 @@
 """Beam search through trained label trees.
 
 All weights of a node are stored together, by feature: one pass over a point's features serves all children of the node
-(the chunked layout of Etter et al. 2022, MSCM). A feature is looked up among the node's features by binary search or,
-if many points of a batch visit the node, in a table over all features that is filled once for all of them. Both ways
-add the same numbers in the same order.
+(the chunked layout of Etter et al. 2022, MSCM). A feature is looked up among the node's features by buckets of a few
+features each (`FeatureIndex`).
 
 The score of a path is the sum of -[1 - w.x]+^2 over its edges (Prabhu et al. 2018, section 4.3). Its exponential, in
 (0, 1], takes the place of the label's probability; it is averaged over trees.
@@ -14,20 +13,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core import topk
 from longtail.core.compiled import njit
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.threads import each_in_threads, thread_count
+from longtail.linear.simd import prefetch
+from longtail.trees.label.rows import bytes_of_child, child_in, weights_of_row
 from longtail.trees.label.weights import TreeModel, read_only
 
 _POINTS_AT_A_TIME = 512
-_CANDIDATES_AT_A_TIME = 1 << 20  # bounds the memory of a thread, over all its points and trees
-_SEARCH_COST = 8  # a binary search takes about as long as filling and clearing this many entries of the table
+_CANDIDATES_AT_A_TIME = 1 << 23  # bounds the memory of a thread, over all its points and trees, 8 bytes each
 _LEAST = np.float32(1e-38)  # a label whose probability underflows still ranks, behind all others
 _UNDERFLOW = np.float32(-80)  # probabilities near or below the smallest number are compared as they are
 _ROUNDING = np.float32(1e-3)  # far more than what exponentials and sums of float32 lose
+_LINE = 32  # words in a line of the processor's cache
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
 
@@ -63,14 +65,17 @@ def search(
     at_a_time = int(np.clip(_CANDIDATES_AT_A_TIME // (len(trees) * max(most)), 1, _POINTS_AT_A_TIME))
     at_a_time = min(at_a_time, max(1, -(-X.shape[0] // thread_count(n_jobs))))
 
+    buffers: list[tuple[NDArray[np.int32], NDArray[np.float32]]] = []  # one pair per thread, used again
+
     def work(first: int) -> None:
         end = min(first + at_a_time, X.shape[0])
-        found = np.empty((len(trees), end - first, max(most)), np.int32)
-        found_scores = np.empty(found.shape, np.float32)
-        n_found = np.zeros(found.shape[:2], np.int64)
+        shape = (len(trees), at_a_time, max(most))
+        found, found_scores = buffers.pop() if buffers else (np.empty(shape, np.int32), np.empty(shape, np.float32))
+        n_found = np.zeros((len(trees), end - first), np.int64)
         for t, (tree, width) in enumerate(zip(arrays, widths, strict=True)):
-            _search_tree(*rows, first, end, X.shape[1], tree, width, found[t], found_scores[t], n_found[t])
+            _search_tree(*rows, first, end, tree, width, found[t], found_scores[t], n_found[t])
         _average(found, found_scores, n_found, n_labels, labels[first:end], scores[first:end])
+        buffers.append((found, found_scores))
 
     starts = range(0, X.shape[0], at_a_time)
     each_in_threads(work, starts, n_jobs=n_jobs)
@@ -78,18 +83,17 @@ def search(
 
 
 @njit(cache=True, nogil=True)
-def _search_tree(x_start, x_features, x_values, first, end, n_features, tree, beam, found, found_scores, n_found):
+def _search_tree(x_start, x_features, x_values, first, end, tree, beam, found, found_scores, n_found):
     """Find the labels that points first..end-1 reach, and the logarithms of their probabilities.
 
     The search goes level by level and handles all points that are at a node together.
     """
-    child_start, child, _, _, row_start, features = tree[:6]
+    child_start, child = tree[:2]
     rows = np.empty(np.max(x_start[first + 1 : end + 1] - x_start[first:end]), np.int64)
     n, n_nodes = end - first, child_start.shape[0] - 1
     at, at_score = np.full((n, beam), -1, np.int32), np.full((n, beam), -np.inf, np.float32)
     at[:, 0], at_score[:, 0] = 0, 0
     visits = np.zeros(n_nodes, np.int64)
-    table = np.zeros(n_features if n > 1 else 0, np.int32)
     margins = np.empty(np.max(child_start[1:] - child_start[:-1]), np.float32)
     while True:
         nodes, starts, who = _visits_by_node(at, visits)
@@ -98,27 +102,33 @@ def _search_tree(x_start, x_features, x_values, first, end, n_features, tree, be
         coming, coming_score = np.full((n, beam), -1, np.int32), np.full((n, beam), -np.inf, np.float32)
         for j in range(nodes.shape[0]):
             v = nodes[j]
-            low, high = row_start[v], row_start[v + 1]
-            with_table = _worth_a_table(x_start, who[starts[j] : starts[j + 1]] // beam + first, high - low, n > 1)
-            if with_table:
-                for r in range(low, high):
-                    table[features[r]] = r - low + 1
+            children = child[child_start[v] : child_start[v + 1]]
+            n_children, only_labels = children.shape[0], children.min() >= 0
             for q in range(starts[j], starts[j + 1]):
                 i, slot = who[q] // beam, who[q] % beam
-                _margins(x_start, x_features, x_values, first + i, tree, v, table, with_table, rows, margins)
-                for c in range(child_start[v + 1] - child_start[v]):
+                _margins(x_start, x_features, x_values, first + i, tree, v, rows, margins)
+                for c in range(n_children):
                     short = max(_ONE - margins[c], _ZERO)
-                    score = at_score[i, slot] - short * short
-                    below = child[child_start[v] + c]
-                    if below >= 0:
-                        found[i, n_found[i]], found_scores[i, n_found[i]] = below, score
+                    margins[c] = at_score[i, slot] - short * short
+                if only_labels:
+                    _keep(children, margins, found[i, n_found[i] :], found_scores[i, n_found[i] :])
+                    n_found[i] += n_children
+                    continue
+                for c in range(n_children):
+                    if children[c] >= 0:
+                        found[i, n_found[i]], found_scores[i, n_found[i]] = children[c], margins[c]
                         n_found[i] += 1
                     else:
-                        topk.offer(-1 - below, score, coming[i], coming_score[i])
-            if with_table:
-                for r in range(low, high):
-                    table[features[r]] = 0
+                        topk.offer(-1 - children[c], margins[c], coming[i], coming_score[i])
         at, at_score = coming, coming_score
+
+
+@njit(cache=True, nogil=True)
+def _keep(children, scores, found, found_scores):
+    for c in range(children.shape[0]):
+        found[c] = children[c]
+    for c in range(children.shape[0]):
+        found_scores[c] = scores[c]
 
 
 @njit(cache=True, nogil=True)
@@ -151,70 +161,89 @@ def _visits_by_node(at, visits):
 
 
 @njit(cache=True, nogil=True)
-def _worth_a_table(x_start, points, n_rows, possible):
-    if not possible:
-        return False
-    lookups = 0
-    for i in points:
-        lookups += x_start[i + 1] - x_start[i]
-    return _SEARCH_COST * lookups > n_rows
-
-
-@njit(cache=True, nogil=True)
-def _margins(x_start, x_features, x_values, i, tree, v, table, with_table, rows, margins):
+def _margins(x_start, x_features, x_values, i, tree, v, rows, margins):
     """Set `margins` to w.x + b for every child of node v; `rows` is a buffer for the rows of the point's features."""
-    child_start, _, bias, scale, row_start, features, is_dense, first_value, dense_values = tree[:9]
-    first_offset, offsets, sparse_children, sparse_values = tree[9:]
+    child_start, _, bias, scale, _, _, is_dense, first_word, words, first_offset, offsets, in_bytes = tree[:12]
     n_children, start = child_start[v + 1] - child_start[v], x_start[i]
     length = x_start[i + 1] - start
-    if with_table:
-        for p in range(length):
-            rows[p] = table[np.uint32(x_features[start + p])] - 1
-    else:
-        _find(x_features[start : start + length], features[row_start[v] : row_start[v + 1]], rows)
+    _find(x_features[start : start + length], tree, v, rows)
     for c in range(n_children):
         margins[c] = 0
-    base = first_value[v]
+    base = first_word[v]
     if is_dense[v] and n_children == 2:  # half of all visits in a binary tree: both sums stay in registers
         left, right = _ZERO, _ZERO
         for p in range(length):
             # Without a branch: the processor cannot predict whether the node has the feature.
             x = x_values[start + p] if rows[p] >= 0 else _ZERO
             at = base + 2 * max(rows[p], 0)
-            left += x * np.float32(dense_values[np.uint64(at)])
-            right += x * np.float32(dense_values[np.uint64(at + 1)])
+            left += x * np.float32(words[np.uint64(at)])
+            right += x * np.float32(words[np.uint64(at + 1)])
         margins[0], margins[1] = left, right
-    elif is_dense[v]:
-        for p in range(length):
-            if rows[p] >= 0:
-                at = base + rows[p] * n_children
-                for c in range(n_children):
-                    margins[c] += x_values[start + p] * np.float32(dense_values[np.uint64(at + c)])
     else:
+        if not is_dense[v]:
+            for p in range(length):
+                if rows[p] >= 0:
+                    prefetch(offsets, first_offset[v] + rows[p])
         for p in range(length):
             if rows[p] >= 0:
-                row = np.uint64(first_offset[v] + rows[p])
-                x = x_values[start + p]
-                for e in range(np.uint64(base + offsets[row]), np.uint64(base + offsets[row + np.uint64(1)])):
-                    margins[sparse_children[e]] += x * np.float32(sparse_values[e])
+                at, size = _row(tree, v, rows[p], n_children)
+                for q in range(at, at + size, _LINE):
+                    prefetch(words, q)
+        for p in range(length):
+            if rows[p] >= 0:
+                at, size = _row(tree, v, rows[p], n_children)
+                if size == n_children:
+                    _add_full_row(words, at, x_values[start + p], n_children, margins)
+                else:
+                    _add_short_row(words, in_bytes, at, size, x_values[start + p], n_children, margins)
     for c in range(n_children):
         margins[c] = margins[c] * scale[child_start[v] + c] + bias[child_start[v] + c]
 
 
 @njit(cache=True, nogil=True)
-def _find(wanted, features, rows):
-    """Set `rows` to the position of each of `wanted` in `features`, -1 if absent; both are ascending."""
-    n = features.shape[0]
-    low = 0
+def _row(tree, v, row, n_children):
+    """Return where the words of a row begin, and how many they are."""
+    is_dense, first_word, _, first_offset, offsets = tree[6:11]
+    if is_dense[v]:
+        return first_word[v] + row * n_children, n_children
+    at = np.uint64(first_offset[v] + row)
+    return first_word[v] + np.int64(offsets[at]), np.int64(offsets[at + np.uint64(1)]) - np.int64(offsets[at])
+
+
+@njit(cache=True, nogil=True)
+def _add_full_row(words, at, x, n_children, margins):
+    for c in range(n_children):
+        margins[c] += x * np.float32(words[np.uint64(at + c)])
+
+
+@njit(cache=True, nogil=True)
+def _add_short_row(words, in_bytes, at, size, x, n_children, margins):
+    of_child = bytes_of_child(n_children)
+    of_word = words.itemsize
+    n, first = weights_of_row(size, of_child, of_word), of_word * at
+    last = at + size - n
+    if of_child == 1:
+        for e in range(n):
+            margins[in_bytes[np.uint64(first + e)]] += x * np.float32(words[np.uint64(last + e)])
+    else:
+        for e in range(n):
+            margins[child_in(in_bytes, first, e, of_child)] += x * np.float32(words[np.uint64(last + e)])
+
+
+@njit(cache=True, nogil=True)
+def _find(wanted, tree, v, rows):
+    """Set `rows` to the row of node v that has each of the features `wanted`, -1 if none has."""
+    row_start, features = tree[4:6]
+    first_bucket, shift, bucket_start = tree[12:]
+    first, n_buckets = first_bucket[v], first_bucket[v + 1] - first_bucket[v] - 1
     for p in range(wanted.shape[0]):
-        left = n - low
-        while left > 1:  # the comparison moves `low` without a branch
-            half = left >> 1
-            low += half if features[np.uint64(low + half - 1)] < wanted[p] else 0
-            left -= half
-        if left == 1 and features[np.uint64(low)] < wanted[p]:
-            low += 1
-        rows[p] = low if low < n and features[np.uint64(low)] == wanted[p] else -1
+        rows[p] = -1
+        bucket = np.int64(wanted[p]) >> shift[v]
+        if bucket < n_buckets:
+            at = np.uint64(first + bucket)
+            for r in range(bucket_start[at], bucket_start[at + np.uint64(1)]):
+                if features[np.uint64(row_start[v] + r)] == wanted[p]:
+                    rows[p] = r
 
 
 @njit(cache=True, nogil=True)

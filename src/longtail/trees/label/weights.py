@@ -13,7 +13,10 @@ from longtail.core.check_arrays import Types, check_starts, check_within
 from longtail.core.compiled import njit
 from longtail.core.state import State
 from longtail.errors import ModelError
+from longtail.trees.label.earlier import earlier_form
+from longtail.trees.label.feature_index import FeatureIndex, indexed
 from longtail.trees.label.nodes import TrainedNode
+from longtail.trees.label.rows import bytes_of_child, child_in, packed_rows, starts_of, weights_of_row
 from longtail.trees.label.tree import LabelTree, levels_of
 
 _LARGEST = np.iinfo(np.int16).max
@@ -23,12 +26,15 @@ _LARGEST = np.iinfo(np.int16).max
 class TreeModel:
     """A label tree with its weights, as flat arrays; node and edge numbers are those of `LabelTree`.
 
-    The features of node v are the rows `row_start[v]` to `row_start[v + 1]` of `features`, ascending within a node. A
-    node stores its weights, from `first_value[v]` on, in the form that takes less memory (`is_dense[v]`):
+    The features of node v are the rows `row_start[v]` to `row_start[v + 1]` of `features`, ascending within a node. The
+    weights of row r are a range of `words`. Counted from `first_word[v]`, it begins at
 
-    dense    `dense_values` has, row by row, one value per child.
-    sparse   Row r of the node has the entries `offsets[first_offset[v] + r]` to the next offset of `sparse_children`
-             (numbered within the node) and `sparse_values`.
+    r * (number of children)        in a node whose rows are all full (`is_dense[v]`);
+    offsets[first_offset[v] + r]    in other nodes; the row ends at the next offset.
+
+    A full row has one word per child, its weight. Any other row is shorter, and first has the numbers of its children
+    within the node, in one, two or four bytes each (`packed_rows`), then their weights. A row takes the form that is
+    shorter: those of frequent features, which a search meets most, are full and need no numbers.
 
     Weights are multiples of the `scale` of their edge. Sixteen bits are precise enough: rounding to them is finer than
     what a duality gap leaves open.
@@ -41,12 +47,11 @@ class TreeModel:
     row_start: NDArray[np.int64]
     features: NDArray[np.int32]
     is_dense: NDArray[np.bool_]
-    first_value: NDArray[np.int64]
-    dense_values: NDArray[np.int16]
+    first_word: NDArray[np.int64]
+    words: NDArray[np.int16]
     first_offset: NDArray[np.int64]
     offsets: NDArray[np.uint32]
-    sparse_children: NDArray[np.unsignedinteger[Any]]
-    sparse_values: NDArray[np.int16]
+    _index: list[FeatureIndex] = field(default_factory=list, init=False, repr=False)
     _most: dict[int, int] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -56,30 +61,42 @@ class TreeModel:
     @classmethod
     def of(cls, tree: LabelTree, nodes: Sequence[TrainedNode]) -> TreeModel:
         """Join the trained nodes of a tree, in the order of their ids."""
-        n_children = np.diff(tree.child_start)
-        most = int(n_children.max())
-        child_type = np.uint8 if most <= 1 << 8 else np.uint16 if most <= 1 << 16 else np.uint32
-        n_rows = np.asarray([node.features.size for node in nodes])
-        n_entries = np.asarray([node.values.size for node in nodes])
-        sparse_bytes = 4 * (n_rows + 1) + (2 + np.dtype(child_type).itemsize) * n_entries
-        is_dense = 2 * n_rows * n_children <= sparse_bytes
         scales, values = zip(*(_in_sixteen_bits(node) for node in nodes), strict=True)
-        dense = [_dense(node, v) for node, v, yes in zip(nodes, values, is_dense, strict=True) if yes]
-        loose = [(node, v) for node, v, yes in zip(nodes, values, is_dense, strict=True) if not yes]
-        return cls(
+        return cls.joined(
             tree.child_start,
             tree.child,
             np.concatenate([node.bias for node in nodes]),
             np.concatenate(scales),
-            _starts(n_rows),
+            starts_of([node.features.size for node in nodes]),
             np.concatenate([node.features for node in nodes]),
-            is_dense,
-            np.where(is_dense, _starts(is_dense * n_rows * n_children)[:-1], _starts(~is_dense * n_entries)[:-1]),
-            _joined(dense, np.int16),
-            _starts(~is_dense * (n_rows + 1))[:-1],
-            _joined([node.starts for node, _ in loose], np.uint32),
-            _joined([node.children for node, _ in loose], child_type),
-            _joined([v for _, v in loose], np.int16),
+            [packed_rows(node.starts, node.children, v, node.bias.size) for node, v in zip(nodes, values, strict=True)],
+        )
+
+    @classmethod
+    def joined(
+        cls,
+        child_start: NDArray[np.int64],
+        child: NDArray[np.int32],
+        bias: NDArray[np.float32],
+        scale: NDArray[np.float32],
+        row_start: NDArray[np.int64],
+        features: NDArray[np.int32],
+        rows: Sequence[tuple[NDArray[np.int16], NDArray[np.uint32]]],
+    ) -> TreeModel:
+        """Return a tree, given what `packed_rows` returned for each of its nodes."""
+        words, offsets = ([part[i] for part in rows] for i in (0, 1))
+        return cls(
+            child_start,
+            child,
+            bias,
+            scale,
+            row_start,
+            features,
+            np.asarray([not part.size for part in offsets]),
+            starts_of([part.size for part in words])[:-1],
+            np.concatenate(words),
+            starts_of([part.size for part in offsets])[:-1],
+            np.concatenate(offsets),
         )
 
     @property
@@ -87,8 +104,10 @@ class TreeModel:
         return int(self.child_start.size - 1)
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Return all arrays in the order of the fields, as the kernels take them."""
-        return tuple(self.to_arrays().values())
+        """Return what the kernels take: the arrays in the order of the fields, the bytes of `words`, the index."""
+        if not self._index:
+            self._index.append(indexed(self.row_start, self.features))
+        return *self.to_arrays().values(), self.words.view(np.uint8), *self._index[0]
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return all arrays by name; `TreeModel(**arrays)` undoes it."""
@@ -96,17 +115,34 @@ class TreeModel:
 
     @classmethod
     def from_state(cls, state: State) -> TreeModel:
-        """Return the tree whose arrays are in a state; call `check` before it is used."""
+        """Return the tree whose arrays are in a state, also of an earlier form; call `check` before it is used."""
+        if "sparse_values" in state.arrays:
+            return cls.joined(*earlier_form(state))
         n_edges = state.array("child", np.int32, (None,)).size
         n_nodes = state.array("is_dense", np.bool_, (None,)).size
         wanted: dict[str, tuple[Types, int | None]] = {
             "child_start": (np.int64, n_nodes + 1), "child": (np.int32, n_edges), "bias": (np.float32, n_edges),
             "scale": (np.float32, n_edges), "row_start": (np.int64, n_nodes + 1), "features": (np.int32, None),
-            "is_dense": (np.bool_, n_nodes), "first_value": (np.int64, n_nodes), "dense_values": (np.int16, None),
+            "is_dense": (np.bool_, n_nodes), "first_word": (np.int64, n_nodes), "words": (np.int16, None),
             "first_offset": (np.int64, n_nodes), "offsets": (np.uint32, None),
-            "sparse_children": ((np.uint8, np.uint16, np.uint32), None), "sparse_values": (np.int16, None),
         }  # fmt: skip
         return cls(**{name: state.array(name, types, (size,)) for name, (types, size) in wanted.items()})
+
+    def row(self, node: int, r: int) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+        """Return the children that row r of a node has weights for, numbered within the node, and these weights."""
+        n_children = int(self.child_start[node + 1] - self.child_start[node])
+        first, size = int(self.first_word[node]) + r * n_children, n_children
+        if not self.is_dense[node]:
+            here = int(self.first_offset[node]) + r
+            first, size = int(self.first_word[node]) + int(self.offsets[here]), int(self.offsets[here + 1])
+            size -= int(self.offsets[here])
+        words = self.words[first : first + size]
+        if size == n_children:
+            return np.arange(n_children), words
+        of_child = bytes_of_child(n_children)
+        n = weights_of_row(size, of_child, words.itemsize)
+        children = words.view(np.uint8)[: n * of_child].view(f"<u{of_child}")
+        return children.astype(np.int64), words[size - n :]
 
     def check(self, n_features: int, n_labels: int) -> None:
         """Raise ModelError unless the edges make a tree and all numbers are inside the arrays that they index."""
@@ -122,16 +158,12 @@ class TreeModel:
             raise ModelError("the array child does not describe a tree")
         check_starts("row_start", self.row_start, self.features.size)
         check_within("features", self.features, 0, n_features)
-        most = int(np.diff(self.child_start).max())
-        check_within("sparse_children", self.sparse_children, 0, most)
-        if self.sparse_children.size != self.sparse_values.size:
-            raise ModelError("the arrays sparse_children and sparse_values must have the same length")
-        sizes = self.dense_values.size, self.offsets.size, self.sparse_values.size
         node = _first_beyond(
-            self.child_start, self.row_start, self.is_dense, self.first_value, self.first_offset, self.offsets, *sizes
-        )
+            self.child_start, self.row_start, self.is_dense, self.first_word, self.first_offset, self.offsets,
+            self.words.size, self.words.view(np.uint8),
+        )  # fmt: skip
         if node >= 0:
-            raise ModelError(f"the weights of node {node} are outside the arrays of weights")
+            raise ModelError(f"the weights of node {node} are outside the array of weights, or of no child")
 
     def most_candidates(self, beam: int) -> int:
         """Return the most labels that a search can find: on each level those of the `beam` largest nodes."""
@@ -160,35 +192,32 @@ def _largest_of_each(children, values, n_children):
 
 
 @njit(cache=True, nogil=True)
-def _first_beyond(child_start, row_start, is_dense, first_value, first_offset, offsets, n_dense, n_offsets, n_sparse):
-    """Return the first node with weights outside the arrays, or -1."""
+def _first_beyond(child_start, row_start, is_dense, first_word, first_offset, offsets, n_words, in_bytes):
+    """Return the first node with weights outside the words or with a child that it does not have, or -1."""
+    of_word = in_bytes.shape[0] // max(n_words, 1)
     for v in range(is_dense.shape[0]):
-        n_rows, n_children, value = row_start[v + 1] - row_start[v], child_start[v + 1] - child_start[v], first_value[v]
+        n_rows, n_children, start = row_start[v + 1] - row_start[v], child_start[v + 1] - child_start[v], first_word[v]
+        if start < 0 or start > n_words:
+            return v
         if is_dense[v]:
-            if value < 0 or value > n_dense or (n_children > 0 and n_rows > (n_dense - value) // n_children):
+            if n_children > 0 and n_rows > (n_words - start) // n_children:
                 return v
             continue
         first = first_offset[v]
-        if value < 0 or value > n_sparse or first < 0 or n_rows + 1 > n_offsets or first > n_offsets - n_rows - 1:
+        if first < 0 or n_rows + 1 > offsets.shape[0] or first > offsets.shape[0] - n_rows - 1:
             return v
-        for r in range(first, first + n_rows + 1):
-            if np.int64(offsets[r]) > n_sparse - value:
+        of_child = bytes_of_child(n_children)
+        for r in range(first, first + n_rows):
+            size = np.int64(offsets[r + 1]) - np.int64(offsets[r])
+            if size < 0 or size > n_children or np.int64(offsets[r + 1]) > n_words - start:
                 return v
+            if size == n_children:
+                continue
+            at = of_word * (start + np.int64(offsets[r]))
+            for e in range(weights_of_row(size, of_child, of_word)):
+                if child_in(in_bytes, at, e, of_child) >= n_children:
+                    return v
     return -1
-
-
-def _dense(node: TrainedNode, values: NDArray[np.int16]) -> NDArray[np.int16]:
-    table = np.zeros((node.features.size, node.bias.size), np.int16)
-    table[np.repeat(np.arange(node.features.size), np.diff(node.starts)), node.children] = values
-    return table.ravel()
-
-
-def _starts(sizes: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def _joined(parts: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
-    return np.concatenate([np.empty(0, dtype), *(part.astype(dtype) for part in parts)])
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
