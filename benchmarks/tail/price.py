@@ -24,7 +24,7 @@ from benchmarks.common.data import add_data_root
 from benchmarks.tail.kept import MODELS, data_of, file_of, kept, make, splits_of
 from longtail.compose import frontier
 from longtail.compose.frontier import EXPONENTS, Reached, Trials
-from longtail.compose.portfolio import EVERY, KINDS, Look, planned
+from longtail.compose.portfolio import EVERY, KINDS, Look, pairs, planned
 from longtail.metrics.labelwise import padded_counts
 from longtail.objectives import PropensityModel
 
@@ -58,7 +58,7 @@ class Measured:
     def curves(self) -> dict[Names, tuple[list[Reached], list[Reached]]]:
         """Per model or pair of the portfolio: its curve on unseen points and on test points."""
         every = [name for name in EVERY if name in self.unseen.found]
-        wanted = dict.fromkeys([*((name,) for name in self.unseen.found), *frontier.pairs(every)])
+        wanted = dict.fromkeys([*((name,) for name in self.unseen.found), *pairs(every)])
         return {names: (self.unseen.curve(names), self.test.curve(names)) for names in wanted}
 
     def chosen(self, among: Iterable[Names], reference: Reached) -> tuple[Reached, Reached]:
@@ -83,12 +83,10 @@ def rows_of(data: Measured) -> list[dict[str, Any]]:
             best, reached = data.chosen(among, data.unseen.as_it_is(own))
             base = data.test.as_it_is(own).kept
             rows.append(_row(title, reached, base, data.most(dial, reached.kept), best))
-    plan = planned(data.look, None, EVERY)
-    for title, tried in (("AutoModel", plan.tried), ("AutoModel, all models", list(EVERY))):
-        tried = [name for name in tried if name in names]
-        among = frontier.pairs(tried)
-        reference = max((data.unseen.as_it_is(name) for name in tried), key=lambda r: r.kept)
-        best, reached = data.chosen(among, reference)
+    for title, minutes in (("AutoModel", None), ("AutoModel, an hour", 60.0)):
+        plan = planned(data.look, minutes, names=[name for name in EVERY if name in names])
+        reference = max((data.unseen.as_it_is(name) for name in plan.tried), key=lambda r: r.kept)
+        best, reached = data.chosen(plan.choices(), reference)
         base = max(data.test.as_it_is(name).kept for name in names)
         rows.append(_row(title, reached, base, data.most(data.curves, reached.kept), best))
     return rows

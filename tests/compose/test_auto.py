@@ -35,6 +35,9 @@ def test_more_minutes_try_more_and_the_plan_reads_no_clock():
     assert portfolio.planned(EURLEX, plans[0].needed + 0.01, portfolio.EVERY).left_out == []
     assert portfolio.planned(EURLEX, 0.4, portfolio.EVERY) == plans[1]
     assert plans[2].minutes == 1.0
+    assert [plan.pairs for plan in plans] == [False, False, True, True], "models to try come first"
+    assert len(plans[1].choices()) == len(plans[1].tried)
+    assert portfolio.planned(EURLEX, 0.001, ["dismec"]).pairs, "there are none that time could add"
 
 
 def test_the_estimates_are_near_what_was_measured():
@@ -81,7 +84,7 @@ def test_rows_of_any_length_are_scaled_where_that_is_better(model, tmp_path):
 
 
 def test_pairs_are_of_two_kinds():
-    assert frontier.pairs(["bonsai", "dismec", "dismec/pw"]) == [
+    assert portfolio.pairs(["bonsai", "dismec", "dismec/pw"]) == [
         ("bonsai",), ("dismec",), ("dismec/pw",), ("bonsai", "dismec"), ("bonsai", "dismec/pw"),
     ]  # fmt: skip
 

@@ -136,7 +136,7 @@ class AutoModel(Wrapper):
         look = Look.at(X, Y)
         plan = planned(look, self.minutes, check_names(self.models))
         trials = self._tried(X, Y, look, plan, run)
-        curves = [trials.curve(names) for names in frontier.pairs(plan.tried)]
+        curves = [trials.curve(names) for names in plan.choices()]
         reference = trials.reference
         best = frontier.best(curves, reference, self.max_precision_loss)
         self.chosen_, self.exponent_ = list(best.names), best.exponent
@@ -183,8 +183,9 @@ class AutoModel(Wrapper):
     ) -> list[str]:
         metric, gain = self.price_metric, f"PSP@{self.price_metric.partition('@')[2]}"
         how = "by cross-fitting" if look.splits()["held_out"] is None else "held out"
-        pairs = len(frontier.pairs(plan.tried)) > len(plan.tried)
-        more = f"more time would allow {', '.join(plan.left_out)}: minutes={plan.needed:.2g}"
+        pairs = len(plan.choices()) > len(plan.tried)
+        missing = [*plan.left_out, *([] if plan.pairs else ["pairs"])]
+        more = f"more time would allow {', '.join(missing)}: minutes={plan.needed:.2g}"
         return [
             f"looked at {look.points:,} points, {look.labels:,} labels, {look.row:.0f} features and "
             f"{look.per_point:.1f} labels per point; {plan.minutes:.2g} min",
@@ -194,7 +195,7 @@ class AutoModel(Wrapper):
             f"because it has the most {gain}, {best.gained:.1f}, for at most {self.max_precision_loss:g} of {metric}: "
             f"{best.kept:.1f}, after {reference.kept:.1f} of the best single model ({reference.names[0]}, {gain} "
             f"{reference.gained:.1f})",
-            more if plan.left_out else "everything in the portfolio was tried; longtail tune looks further",
+            more if missing else "everything in the portfolio was tried; longtail tune looks further",
         ]
 
     def _predict(self, X: Any, k: int) -> Predictions:

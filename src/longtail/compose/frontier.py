@@ -146,13 +146,6 @@ def best(curves: Sequence[list[Reached]], reference: Reached, max_loss: float) -
     return max(allowed, key=lambda r: r.gained - _WORTH * (len(r.names) - 1), default=reference)
 
 
-def pairs(names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return every name alone, then every pair of models of two kinds, in the order of the names."""
-    alone: list[tuple[str, ...]] = [(name,) for name in names]
-    kind = lambda name: name.split("/")[0]  # noqa: E731
-    return alone + [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if kind(a) != kind(b)]
-
-
 def rows(curves: Sequence[list[Reached]], reference: Reached, max_loss: float) -> list[dict[str, Any]]:
     """Return, per model or pair, the most that it gains at the price; None where it costs more at every exponent."""
     table = []

@@ -102,6 +102,14 @@ class Look:
         held = self.splits()["held_out"]
         return self.seconds(name) * (_FOLDS - 1 if held is None else 1 - held)
 
+    def seconds_of(self, *names: str, pairs: bool = False) -> float:
+        """Return the estimated seconds of trying these models and training the dearest, or the dearest of each kind."""
+        dearest = {
+            kind: max((self.seconds(n) for n in names if n.split("/")[0] == kind), default=0.0) for kind in KINDS
+        }
+        final = sum(dearest.values()) if pairs else max(dearest.values())
+        return final + sum(self.trial_seconds(name) for name in names)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -113,6 +121,8 @@ class Plan:
         Names, in the order of the trials.
     left_out : list of str
         Names that do not fit into the minutes.
+    pairs : bool
+        There is time to put two models of different kinds together.
     minutes : float
         Minutes that were given, or the default.
     needed : float
@@ -121,32 +131,38 @@ class Plan:
 
     tried: list[str]
     left_out: list[str]
+    pairs: bool
     minutes: float
     needed: float
 
+    def choices(self) -> list[tuple[str, ...]]:
+        """Return the models to choose from: each alone, then pairs, if there is time for them."""
+        return pairs(self.tried) if self.pairs else [(name,) for name in self.tried]
+
+
+def pairs(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return every name alone, then every pair of models of two kinds, in the order of the names."""
+    alone: list[tuple[str, ...]] = [(name,) for name in names]
+    kind = lambda name: name.split("/")[0]  # noqa: E731
+    return alone + [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if kind(a) != kind(b)]
+
 
 def planned(look: Look, minutes: float | None, names: Sequence[str]) -> Plan:
-    """Return the models to try within these minutes, the final training included; the first is always tried."""
+    """Return the models to try within these minutes, the final training included; the first is always tried.
+
+    Another model to try comes before pairs: where these do not fit, because two models would have to be trained in the
+    end, only single models are chosen from.
+    """
     minutes = look.default_minutes() if minutes is None else minutes
+    twice = 0.0 if look.unit else look.trial_seconds(names[0])  # with rows as they are, and with rows of length 1
     tried: list[str] = []
     left: list[str] = []
-    twice = 0.0 if look.unit else look.trial_seconds(names[0])  # with rows as they are, and with rows of length 1
-    spent = twice
-    last = dict.fromkeys(KINDS, 0.0)  # the final training: of the dearest of each kind, if they are put together
     for name in names:
-        kind = name.split("/")[0]
-        final = last | {kind: max(last[kind], look.seconds(name))}
-        cost = spent + look.trial_seconds(name)
-        if tried and cost + sum(final.values()) > 60 * minutes:
-            left.append(name)
-        else:
-            tried, spent, last = [*tried, name], cost, final
-    everything = (
-        twice
-        + sum(look.trial_seconds(name) for name in names)
-        + sum(max((look.seconds(name) for name in names if name.split("/")[0] == kind), default=0.0) for kind in KINDS)
-    )
-    return Plan(tried, left, minutes, everything / 60)
+        seconds = twice + look.seconds_of(*tried, name)
+        (left if tried and seconds > 60 * minutes else tried).append(name)
+    one_kind = len({name.split("/")[0] for name in names}) == 1
+    together = one_kind or twice + look.seconds_of(*tried, pairs=True) <= 60 * minutes
+    return Plan(tried, left, together, minutes, (twice + look.seconds_of(*names, pairs=True)) / 60)
 
 
 def model_named(name: str, *, unit_rows: bool = False, **shared: Any) -> Estimator:
