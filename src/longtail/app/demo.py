@@ -114,7 +114,7 @@ def split(dataset: Any, seed: int) -> Task:
     if dataset.X is not None:
         return Task(train.X, train.Y, test.X, test.Y)
     with status("turning texts into features"):
-        features = TextFeatures(min_df=min(3, max(1, train.n_points // 100)))
+        features = TextFeatures(min_df=min(2, max(1, train.n_points // 100)))
         return Task(features.fit_transform(train.texts), train.Y, features.transform(test.texts), test.Y)
 
 
