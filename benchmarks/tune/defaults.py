@@ -1,6 +1,6 @@
 """How much tuning one parameter would give on each of several datasets, and which values lose least on the worst.
 
-    python -m benchmarks.tune.defaults [--only DATASET ...] [--models MODEL ...] [--parameters NAME ...] [--threads N]
+    python -m benchmarks.tune.defaults [--only DATASET ...] [--models MODEL ...] [--threads N]
 
 `benchmarks/tune/defaults.toml` holds the grid. Every value is fitted on the training part of every dataset, with all
 other parameters at their defaults, and scored on the held-out part; beams are swept on the predictions of the default
@@ -84,7 +84,7 @@ def run(name: str, plan: dict[str, Any], rows: list[dict[str, Any]], options: ar
     for model, parameter, value in settings(plan, text=text):
         if (name, model, parameter, str(value)) in done or (options.models and model not in options.models):
             continue
-        if options.parameters and parameter not in ("defaults", *options.parameters):
+        if parameter not in ("defaults", *entry.get("parameters", [parameter])):
             continue
         part = one_part(data, plan, fixed | {parameter: value}) if model == FEATURES else part_of_all
         values = {UNIT_ROWS: True} if entry.get("unit_rows") else {}
@@ -191,7 +191,6 @@ def main() -> None:
         "--only", nargs="*", metavar="DATASET", default=list(plan["datasets"]), help="none: no new fits"
     )
     parser.add_argument("--models", nargs="+", choices=plan["grid"])
-    parser.add_argument("--parameters", nargs="+", metavar="NAME", help="besides the defaults; all of them by default")
     parser.add_argument("--threads", type=int, default=-1)
     add_out(parser)
     options = parser.parse_args()
