@@ -34,15 +34,20 @@ COMMAND = "python -m benchmarks.tune.defaults"
 FEATURES, NAME = "features", "defaults"
 
 
-def settings(grid: dict[str, Any], *, text: bool) -> Iterator[tuple[str, str, Any]]:
+def settings(plan: dict[str, Any], *, text: bool) -> Iterator[tuple[str, str, Any]]:
     """Yield model (or "features"), parameter and value of every fit; the defaults come first."""
-    for model, parameters in grid.items():
+    for model, parameters in plan["grid"].items():
         if model != FEATURES:
             yield model, "defaults", None
         if model == FEATURES and not text:
             continue
         for parameter, values in parameters.items():
-            yield from ((model, parameter, value) for value in values if value != default(model, parameter))
+            yield from ((model, parameter, value) for value in values if value != usual(plan, model, parameter))
+
+
+def usual(plan: dict[str, Any], model: str, parameter: str) -> Any:
+    """Return the value of a parameter while others are moved."""
+    return plan["fixed"].get(model, {}).get(parameter, default(model, parameter))
 
 
 def default(model: str, parameter: str) -> Any:
@@ -74,11 +79,14 @@ def run(name: str, plan: dict[str, Any], rows: list[dict[str, Any]], options: ar
     data = read_dataset(data_root(options.data_root) / entry["train"])
     data = sampled(data, entry.get("sample", data.n_points), plan["split_seed"])
     text, done = data.X is None, {(r["dataset"], r["model"], r["parameter"], str(r["value"])) for r in rows}
-    usual = one_part(data, plan, {})
-    for model, parameter, value in settings(plan["grid"], text=text):
+    fixed = plan["fixed"][FEATURES]
+    part_of_all = one_part(data, plan, fixed)
+    for model, parameter, value in settings(plan, text=text):
         if (name, model, parameter, str(value)) in done or (options.models and model not in options.models):
             continue
-        part = one_part(data, plan, {parameter: value}) if model == FEATURES else usual
+        if parameter not in ("defaults", *entry.get("parameters", [parameter])):
+            continue
+        part = one_part(data, plan, fixed | {parameter: value}) if model == FEATURES else part_of_all
         values = {UNIT_ROWS: True} if entry.get("unit_rows") else {}
         values |= {} if model == FEATURES or value is None else {parameter: value}
         figures = measured(part, "dismec" if model == FEATURES else model, values, plan["objectives"], options.threads)
@@ -101,7 +109,7 @@ def value_scores(
     rows: list[dict[str, Any]], plan: dict[str, Any]
 ) -> dict[tuple[str, str], dict[Any, dict[str, float]]]:
     """Return per parameter and value the mean of the rule's metrics per dataset."""
-    usual = {(r["dataset"], r["model"]): r for r in rows if r["parameter"] == "defaults"}
+    plain = {(r["dataset"], r["model"]): r for r in rows if r["parameter"] == "defaults"}
     found: dict[tuple[str, str], dict[Any, dict[str, float]]] = {}
 
     def add(model: str, parameter: str, value: Any, dataset: str, metrics: dict[str, float]) -> None:
@@ -112,11 +120,11 @@ def value_scores(
         if row["parameter"] != "defaults":
             add(row["model"], row["parameter"], row["value"], row["dataset"], row)
     for model, parameter in list(found):
-        for (dataset, owner), row in usual.items():
+        for (dataset, owner), row in plain.items():
             measured_here = any(dataset in scores for scores in found[model, parameter].values())
             if owner == ("dismec" if model == FEATURES else model) and measured_here:
-                add(model, parameter, default(model, parameter), dataset, row)
-    for (dataset, model), row in usual.items():
+                add(model, parameter, usual(plan, model, parameter), dataset, row)
+    for (dataset, model), row in plain.items():
         for beam, metrics in row.get("beams", {}).items():
             add(model, "beam", int(beam), dataset, metrics)
     return found
@@ -142,14 +150,14 @@ def summary(rows: list[dict[str, Any]], plan: dict[str, Any]) -> list[dict[str, 
     """Return, per parameter, the default and the rule's choice with their worst losses."""
     found = []
     for (model, parameter), losses in losses_of(rows, plan).items():
-        usual, best = str(default(model, parameter)), choice(losses)
+        today, best = str(default(model, parameter)), choice(losses)
         found.append(
             {
                 "model": model,
                 "parameter": parameter,
-                "default": usual,
+                "default": today,
                 "choice": best,
-                "default_worst": max(losses[usual].values()),
+                "default_worst": max(losses[today].values()),
                 "choice_worst": max(losses[best].values()),
             }
         )

@@ -1,31 +1,103 @@
-"""Tables of choose-a-model.md and defaults.md."""
+"""Tables of choose-a-model.md, auto.md and defaults.md."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from benchmarks.common.tables import markdown_table
+from longtail.core import registry
 from scripts.pages.lab import TITLES, Lab
 from scripts.pages.tables import table
 
-_MODELS = {"dismec": "DiSMEC", "dismec-pw-cb": "DiSMEC, PW-cb", "bonsai": "Bonsai", "popularity": "Popularity"}
+# Row of `benchmarks.tail.price`: title, and the recipe that stands in where it was not measured.
+_MODELS = {
+    "dismec": ("DiSMEC", "dismec"),
+    "dismec/pw-cb:0.5": ("DiSMEC, PW-cb:0.5", None),
+    "dismec/pw-cb": ("DiSMEC, PW-cb", "dismec-pw-cb"),
+    "bonsai": ("Bonsai", "bonsai"),
+    "bonsai/pw-cb:0.5": ("Bonsai, PW-cb:0.5", None),
+    "PropensityRerank(dismec)": ("PropensityRerank(DiSMEC)", None),
+    "PropensityRerank(bonsai)": ("PropensityRerank(Bonsai)", None),
+    "AutoModel": ("AutoModel", None),
+    "popularity": ("Popularity", "popularity"),
+}
+_VARIANTS = (("the dial of ", ""), ("PropensityRerank(", ")"))
+_SLACK = 0.2  # points of P@1 that a test part may differ from the price
 
 
 @table("five-datasets")
 def _five(lab: Lab) -> str:
     """The same models side by side, on the test parts; "–" where a model was not measured."""
-    sizes, cells = [], []
-    for dataset in TITLES:
-        some = lab.runs[dataset]["dismec"]
-        sizes.append(f"{some['n_train']:,} / {some['n_labels']:,}")
-    cells.append(["points / labels in training", *sizes])
-    for recipe, title in _MODELS.items():
-        cells.append([title, *(_pair(lab.runs[dataset].get(recipe)) for dataset in TITLES)])
+    sizes = [f"{some['n_train']:,} / {some['n_labels']:,}" for some in (lab.runs[d]["dismec"] for d in TITLES)]
+    cells = [["points / labels in training", *sizes]]
+    for name, (title, recipe) in _MODELS.items():
+        cells.append([title, *(_pair(lab, dataset, name, recipe) for dataset in TITLES)])
     return markdown_table(["P@1 / PSP@1", *TITLES.values()], cells)
 
 
-def _pair(result: dict[str, Any] | None) -> str:
-    return "–" if result is None else f"{result['metrics']['P@1']:.1f} / {result['metrics']['PSP@1']:.1f}"
+def _pair(lab: Lab, dataset: str, name: str, recipe: str | None) -> str:
+    measured = _priced(lab, dataset).get(name)
+    run = lab.runs[dataset].get(recipe) if recipe else None
+    found = measured or (run["metrics"] if run else None)
+    if found is None:
+        return "–"
+    own = "" if measured or run is None or _has_defaults(run) else "*"
+    return f"{found['P@1']:.1f} / {found['PSP@1']:.1f}{own}"
+
+
+def _has_defaults(run: dict[str, Any]) -> bool:
+    usual = registry.estimator_class(run["model"])().get_params()
+    return all(value == usual[key] for key, value in run["parameters"].items() if key != "weighting")
+
+
+def _priced(lab: Lab, dataset: str) -> dict[str, dict[str, Any]]:
+    return {row["model"]: row for row in lab.benchmarks.get(f"price-{dataset}", {}).get("rows", [])}
+
+
+@table("price")
+def _price(lab: Lab) -> str:
+    """AutoModel at its default budget beside the best single model and the best tail variant at that price."""
+    cells = []
+    for dataset, title in TITLES.items():
+        rows = _priced(lab, dataset)
+        if not rows:
+            continue
+        auto, single = rows["AutoModel"], [row for row in rows.values() if "chosen" not in row]
+        first = max(single, key=lambda row: row["P@1"])
+        plain = max(row["PSP@1"] for row in single if "/" not in row["model"])
+        least = first["P@1"] - 1 - _SLACK
+        tail = [row for row in rows.values() if not row["model"].startswith("AutoModel") and row["P@1"] >= least]
+        best = max(tail, key=lambda row: row["PSP@1"])
+        cells.append([
+            title, f"{' + '.join(auto['chosen'])}, {auto['exponent']:g}", f"{auto['P@1']:.2f}", f"{auto['PSP@1']:.2f}",
+            f"{first['P@1']:.2f} ({first['model']})", f"{plain:.2f}", f"{best['PSP@1']:.2f} ({best['model']})",
+            f"{auto['lacks']:.2f}",
+        ])  # fmt: skip
+    header = [
+        "", "chosen, exponent", "P@1", "PSP@1", "best P@1 of a single model", "best PSP@1 without a weighting",
+        "best PSP@1 of a tail variant at the price", "lacking against the sweep",
+    ]  # fmt: skip
+    return markdown_table(header, cells, left=(0, 1))
+
+
+@table("dial-sweep")
+def _sweep(lab: Lab) -> str:
+    """What the dial and the exponent, chosen at the price, keep and lack on test parts."""
+    cells = []
+    for dataset, title in TITLES.items():
+        rows = _priced(lab, dataset)
+        for name in (
+            "the dial of dismec",
+            "PropensityRerank(dismec)",
+            "the dial of bonsai",
+            "PropensityRerank(bonsai)",
+        ):
+            if name in rows:
+                row = rows[name]
+                chosen = f"{row['chosen'][0]}, {row['exponent']:g}"
+                cells.append([title, name, chosen, *(f"{row[key]:.2f}" for key in ("P@1", "PSP@1", "paid", "lacks"))])
+    header = ["", "at price 1", "chosen, exponent", "P@1", "PSP@1", "P@1 paid", "lacking against the sweep"]
+    return markdown_table(header, cells, left=(0, 1, 2))
 
 
 @table("defaults")

@@ -37,5 +37,15 @@ def test_the_demo_runs_on_ones_own_data(tmp_path, kind):
     command = [sys.executable, "-m", "longtail.app.cli", "demo", "--data", next(tmp_path.iterdir())]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for name in ("popularity", "dismec", "dismec, pw", "dismec, pw-cb", "PSP@5", "tail R@5", "The tail "):
+    for name in (
+        "popularity",
+        "dismec",
+        "dismec, pw",
+        "dismec, pw-cb",
+        "PSP@5",
+        "tail R@5",
+        "The tail ",
+        "auto ",
+        "\nchose ",
+    ):
         assert name in done.stdout

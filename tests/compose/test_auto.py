@@ -35,6 +35,9 @@ def test_more_minutes_try_more_and_the_plan_reads_no_clock():
     assert portfolio.planned(EURLEX, plans[0].needed + 0.01, portfolio.EVERY).left_out == []
     assert portfolio.planned(EURLEX, 0.4, portfolio.EVERY) == plans[1]
     assert plans[2].minutes == 1.0
+    assert [plan.pairs for plan in plans] == [False, False, True, True], "models to try come first"
+    assert len(plans[1].choices()) == len(plans[1].tried)
+    assert portfolio.planned(EURLEX, 0.001, ["dismec"]).pairs, "there are none that time could add"
 
 
 def test_the_estimates_are_near_what_was_measured():
@@ -51,14 +54,37 @@ def test_the_most_of_the_tail_at_the_price_below_the_best_single_model():
         [Reached(("b",), 0.0, 79.0, 24.0)],
         [Reached(("a", "b"), 0.0, 81.5, 22.0), Reached(("a", "b"), 0.5, 79.1, 25.1)],
     ]
-    best = lambda loss: frontier.Trials.best(None, curves, loss)[1]  # noqa: E731
+    best = lambda loss: frontier.best(curves, curves[0][0], loss)  # noqa: E731
     assert best(1.0) is curves[0][1], "a second model must be worth more than 0.1"
     assert best(2.0) is curves[0][2]
     assert best(0.0) is curves[2][0], "the price counts from the best single model"
 
 
+def test_half_a_standard_error_is_kept_in_reserve_but_at_most_half_the_price():
+    reference = Reached(("a",), 0.0, 80.0, 20.0)
+    for kept, error, within in ((79.0, 0.0, True), (79.2, 0.6, False), (79.2, 0.3, True), (79.6, 9.0, True)):
+        tempting = Reached(("b",), 0.5, kept, 30.0, error)
+        assert (frontier.best([[reference], [tempting]], reference, 1.0) is tempting) == within
+    assert frontier.rows([[Reached(("b",), 0.5, 79.2, 30.0, 0.6)]], reference, 1.0)[0]["at_price"] is None
+
+
+def test_rows_of_any_length_are_scaled_where_that_is_better(model, tmp_path):
+    lengths = np.random.default_rng(0).choice([0.03, 30.0], size=(300, 1))
+    raw = longtail.AutoModel(models=FEW).fit(sparse.csr_matrix(X.multiply(lengths)), Y)
+    assert raw.unit_rows_
+    assert not model.unit_rows_, "rows of length 1 are tried once"
+    assert "on rows of length 1" in raw.report_[2]
+    assert raw.chosen_ == model.chosen_
+    raw.save(tmp_path / "m")
+    loaded = longtail.load_model(tmp_path / "m")
+    assert loaded.unit_rows_
+    long = sparse.csr_matrix(X_TEST * 7)
+    np.testing.assert_array_equal(loaded.predict(long).labels, model.predict(X_TEST).labels)
+    assert loaded.explain(long[:1], int(loaded.predict(long[:1]).labels[0, 0])).score is not None
+
+
 def test_pairs_are_of_two_kinds():
-    assert frontier.pairs(["bonsai", "dismec", "dismec/pw"]) == [
+    assert portfolio.pairs(["bonsai", "dismec", "dismec/pw"]) == [
         ("bonsai",), ("dismec",), ("dismec/pw",), ("bonsai", "dismec"), ("bonsai", "dismec/pw"),
     ]  # fmt: skip
 
@@ -107,17 +133,17 @@ def test_a_killed_training_goes_on(model, tmp_path, monkeypatch):
     fits = []
     named = longtail.AutoModel._named
 
-    def counted(self, name):
+    def counted(self, name, unit_rows):
         fits.append(name)
-        if len(fits) == 5:
+        if len(fits) == 7:
             raise KeyboardInterrupt
-        return named(self, name)
+        return named(self, name, unit_rows)
 
     monkeypatch.setattr(longtail.AutoModel, "_named", counted)
     with pytest.raises(KeyboardInterrupt):
         longtail.AutoModel(models=FEW).fit(X, Y, run=Run(checkpoint=Checkpoint(tmp_path / "c", resume=False)))
     again = longtail.AutoModel(models=FEW).fit(X, Y, run=Run(checkpoint=Checkpoint(tmp_path / "c", resume=True)))
-    assert len(fits) == 5 + 2 + 1, "three folds of two models, of which four were finished, and one on all points"
+    assert len(fits) == 7 + 4 + 1, "five folds of two models, of which six were finished, and one on all points"
     np.testing.assert_array_equal(again.predict(X_TEST).scores, model.predict(X_TEST).scores)
 
 

@@ -83,7 +83,7 @@ def test_the_price_chooses_the_exponent(priced, metric):
     chosen = {price: priced(price, metric) for price in (0, 1, 3)}
     assert chosen[0][0] < chosen[1][0] < chosen[3][0] < 1
     for price, (_, paid) in chosen.items():
-        assert paid == pytest.approx(price, abs=0.3)
+        assert price / 2 - 0.3 <= paid <= price + 0.3, "up to half of it is kept in reserve"
 
 
 def test_the_price_is_that_of_the_metric(priced):

@@ -152,7 +152,7 @@ def test_all_unseen_points_choose_the_exponent_and_blocks_never_raise_it():
     truth = data[1][unseen.rows]
     found, hits = unseen.predictions, Matches.of(unseen.predictions, truth).hits
     candidates = Candidates(found.labels, plain.calibration_(found.scores, unseen.groups), hits, truth)
-    expected = Frontier.below_base(candidates, plain.inverse_propensities_, 0.05).exponent(candidates.log_odds)
+    expected = Frontier.below_base(candidates, plain.inverse_propensities_, 0.05).exponent(candidates.log_odds, 0.05)
     assert plain.exponent_ == expected
     learned = longtail.RankNet(**given, units=16, epochs=20, learning_rate=0.02, batch_size=64).fit(*data)
     assert learned.blocks_.bias.shape[0] == 1

@@ -13,6 +13,7 @@ import tomllib
 import numpy as np
 import pytest
 
+import longtail
 from contract.planted import planted
 from longtail.app.cli import main
 from longtail.bench.study import read_file
@@ -142,6 +143,14 @@ def test_bad_input_is_one_line_and_leaves_the_study_alone(cli, finished, options
     assert (finished / "study").read_bytes() == before
 
 
+def test_a_fit_may_not_take_longer_than_the_search(cli, finished):
+    before = (finished / "study").read_bytes()
+    options = ["--model", "dismec", "--minutes", 2, "--max-seconds", 121, "--study", finished / "study", "--resume"]
+    code, _, err = cli("tune", finished / "train.txt", *options)
+    assert (code, (finished / "study").read_bytes()) == (2, before)
+    assert "--max-seconds 121 and --minutes 2 contradict each other" in err
+
+
 def test_studies_of_other_data_or_versions_are_refused(cli, finished, tmp_path):
     other = planted(80, 1)
     write_dataset(Dataset(Y=other.Y, X=other.X), tmp_path / "other.txt")
@@ -152,6 +161,7 @@ def test_studies_of_other_data_or_versions_are_refused(cli, finished, tmp_path):
     assert "the study has another dataset" in err
     for old, new, message in (
         ('"format":1', '"format":0', "another format (0, not 1)"),
+        (f'"longtail":"{longtail.__version__}"', '"longtail":"0"', "another version of longtail (0, not"),
         ('{"op', "x", "was not written"),
     ):
         study = tmp_path / "altered"

@@ -19,6 +19,7 @@ CONTESTANTS = (
     ("dismec, pw", "dismec", "pw"),
     ("dismec, pw-cb", "dismec", "pw-cb"),
 )
+CHOICE = "auto"
 
 
 @reads_data
@@ -33,7 +34,7 @@ def demo(
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Train four models and show what rare labels gain.
+    """Train four models, let AutoModel choose one, and show what rare labels gain.
 
     Without --data the data is generated: label frequencies follow a power law.
     Most occurrences of rare labels are missing, as in real data.
@@ -41,13 +42,19 @@ def demo(
     """
     from longtail.app.console import print_table, print_text, say
     from longtail.core.parameters import check_whole
+    from longtail.errors import DataError
 
     check_whole("seed", seed, 0)
     options.check_threads(threads)
     task = made_up(seed) if data is None else split(read(data, reading), seed)
     say(f"{task.n_train:,} training points, {task.n_test:,} test points, {task.n_labels:,} labels")
     compile_kernels(task)
-    rows = {name: contest(task, model, weighting, threads) for name, model, weighting in CONTESTANTS}
+    rows = {name: contest(task, model, weighting, threads)[1] for name, model, weighting in CONTESTANTS}
+    try:
+        chosen, rows[CHOICE] = contest(task, CHOICE, None, threads)
+        choice = chosen.report_
+    except DataError as error:  # too little data to hold points out; the others have been trained
+        choice = [str(error)]
     columns = [column for column in next(iter(rows.values())) if column != "train s"] + ["train s"]
     print_table(
         "test set (percent)",
@@ -55,6 +62,7 @@ def demo(
         [[name, *(f"{row[column]:.1f}" for column in columns)] for name, row in rows.items()],
     )
     print_text(verdict(rows["dismec"], rows["dismec, pw"], rows["dismec, pw-cb"]))
+    print_text("\n".join([f"{CHOICE} (longtail train without --model):", *choice]))
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,7 @@ def split(dataset: Any, seed: int) -> Task:
     if dataset.X is not None:
         return Task(train.X, train.Y, test.X, test.Y)
     with status("turning texts into features"):
-        features = TextFeatures(min_df=min(3, max(1, train.n_points // 100)))
+        features = TextFeatures(min_df=min(2, max(1, train.n_points // 100)))
         return Task(features.fit_transform(train.texts), train.Y, features.transform(test.texts), test.Y)
 
 
@@ -115,16 +123,17 @@ def compile_kernels(task: Task) -> None:
     import numpy as np
 
     from longtail.app.console import status
-    from longtail.linear.dismec import DiSMEC
+    from longtail.workflow.build import build_estimator
 
     few = np.flatnonzero(np.diff(task.Y.indptr))[:64]
     if few.size:
         with status("compiling (once per machine)"):
-            DiSMEC().fit(task.X[few], task.Y[few])
+            for name in ("dismec", "bonsai"):
+                build_estimator(name).fit(task.X[few], task.Y[few])
 
 
-def contest(task: Task, name: str, weighting: str | None, threads: int | None) -> dict[str, float]:
-    """Train one model and return the numbers of its row."""
+def contest(task: Task, name: str, weighting: str | None, threads: int | None) -> tuple[Any, dict[str, float]]:
+    """Train one model and return it with the numbers of its row."""
     from longtail.app.console import progress
     from longtail.core.run import Run
     from longtail.metrics import evaluate
@@ -145,7 +154,7 @@ def contest(task: Task, name: str, weighting: str | None, threads: int | None) -
     row[f"tail R@{k}"] = 100 * scores.bands["tail"]["recall"] if scores.bands else 0.0
     if task.complete_Y_test is not None:
         row[f"P@{k}, complete labels"] = evaluate(predictions, task.complete_Y_test, ks=(k,))[f"P@{k}"]
-    return row | {"train s": seconds}
+    return model, row | {"train s": seconds}
 
 
 def verdict(plain: dict[str, float], *weighted: dict[str, float]) -> str:

@@ -229,12 +229,13 @@ def _mention_lengths(estimator: Any, X: Any) -> None:
     import numpy as np
 
     from longtail.app.console import say
-    from longtail.core.popularity import Popularity
+    from longtail.core import registry
     from longtail.features import UnitRows
     from longtail.features.scaling import row_lengths
 
     parts = [estimator, *estimator.get_params().values()]
-    if isinstance(estimator, Popularity) or any(isinstance(part, UnitRows) for part in parts):
+    any_length = tuple(map(registry.estimator_class, ("popularity", "auto")))  # AutoModel tries both
+    if isinstance(estimator, any_length) or any(isinstance(part, UnitRows) for part in parts):
         return
     lengths = row_lengths(X[:: max(X.shape[0] // _ROWS_LOOKED_AT, 1)])
     lengths = lengths[lengths > 0]

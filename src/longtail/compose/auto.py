@@ -12,6 +12,7 @@ from scipy import sparse
 
 from longtail.compose import frontier
 from longtail.compose.candidates import best_of
+from longtail.compose.frontier import CANDIDATES
 from longtail.compose.portfolio import Look, Plan, check_names, model_named, planned
 from longtail.compose.price import check_price_metric
 from longtail.compose.reranker import WithPropensities, check_exponent
@@ -30,8 +31,6 @@ from longtail.objectives.propensity import Propensities, PropensityModel, propen
 
 logger = logging.getLogger(__name__)
 
-_CANDIDATES = 20  # labels per model that are ranked again
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AutoModel(Wrapper):
@@ -40,7 +39,8 @@ class AutoModel(Wrapper):
     A look at the data and the minutes decide which models are tried: Bonsai and DiSMEC, without a weighting and with
     PW-cb at several strengths. Each is trained without some points, which it then predicts. On these predictions, at no
     further training, pairs of models and a re-ranker (`P / p^exponent`) are tried as well. Of everything that keeps the
-    P@1 of the best single model up to `max_precision_loss`, the one with the most PSP@1 is trained on all points.
+    P@1 of the best single model up to `max_precision_loss`, the one with the most PSP@1 is trained on all points. Where
+    rows of features do not have length 1, the first model is tried with such rows, too, and the better way is kept.
 
     It is a portfolio, not a search: `longtail tune` looks further. No clock is read: costs are estimated from the size
     of the data, for two cores, so the same data, minutes and seed give the same model on every machine.
@@ -72,6 +72,8 @@ class AutoModel(Wrapper):
         The chosen models, fitted on all points: one, or two whose probabilities are averaged.
     chosen_ : list of str
         Their names.
+    unit_rows_ : bool
+        Rows of features are scaled to length 1 first.
     exponent_ : float
         The exponent that was chosen.
     choices_ : dict
@@ -111,7 +113,7 @@ class AutoModel(Wrapper):
         if self.minutes is not None:
             check_positive(minutes=self.minutes)
         check_at_least_zero(max_precision_loss=self.max_precision_loss)
-        check_price_metric(self.price_metric, _CANDIDATES)
+        check_price_metric(self.price_metric, CANDIDATES)
         check_names(self.models)
         check_whole("random_state", self.random_state, 0)
         thread_count(self.n_jobs)
@@ -134,57 +136,70 @@ class AutoModel(Wrapper):
         look = Look.at(X, Y)
         plan = planned(look, self.minutes, check_names(self.models))
         trials = self._tried(X, Y, look, plan, run)
-        curves = [trials.curve(names) for names in frontier.pairs(plan.tried)]
-        reference, best = trials.best(curves, self.max_precision_loss)
+        curves = [trials.curve(names) for names in plan.choices()]
+        reference = trials.reference
+        best = frontier.best(curves, reference, self.max_precision_loss)
         self.chosen_, self.exponent_ = list(best.names), best.exponent
         self.calibrations_ = [trials.calibrations[name] for name in best.names]
         n_held = int(trials.truth.shape[0])
         self.choices_ = {
-            "tried": frontier.rows(curves, reference.kept - self.max_precision_loss), "left_out": plan.left_out,
+            "tried": frontier.rows(curves, reference, self.max_precision_loss), "left_out": plan.left_out,
             "minutes": round(plan.minutes, 2), "held_out_points": n_held,
         }  # fmt: skip
         self.report_ = self._reported(look, plan, reference, best, n_held)
         for line in self.report_:
             logger.info("%s", line)
-        self.parts_ = [
-            self._named(name).fit(X, Y, label_names=self.label_names_, run=run.part(f"model-{name.replace('/', '-')}"))
-            for name in self.chosen_
-        ]
+        self.parts_ = [self._fitted(name, X, Y, run.part(f"model-{name.replace('/', '-')}")) for name in self.chosen_]
 
-    def _named(self, name: str) -> Any:
-        return model_named(name, n_jobs=self.n_jobs, random_state=self.random_state)
+    def _fitted(self, name: str, X: Any, Y: sparse.csr_matrix, run: Run) -> Any:
+        return self._named(name, self.unit_rows_).fit(X, Y, label_names=self.label_names_, run=run)
+
+    def _named(self, name: str, unit_rows: bool) -> Any:
+        return model_named(name, unit_rows=unit_rows, n_jobs=self.n_jobs, random_state=self.random_state)
 
     def _tried(self, X: Any, Y: sparse.csr_matrix, look: Look, plan: Plan, run: Run) -> frontier.Trials:
-        """Train each model without some points and return what it predicts for them."""
+        """Train each model without some points and return what it predicts for them; sets `unit_rows_`."""
         splits = Splits(random_state=self.random_state, **look.splits())
-        k, found = min(_CANDIDATES, Y.shape[1]), {}
-        for name in plan.tried:
-            new = lambda name=name: self._named(name)  # noqa: E731
-            part = f"try-{name.replace('/', '-')}"
-            unseen = predict_unseen(new, X, Y, splits, k=k, run=run, label_names=self.label_names_, name=part)
-            found[name], rows = unseen.predictions, unseen.rows
-        return frontier.Trials(found, Y[rows], self.inverse_propensities_, self.price_metric)
+        truth = Y[np.concatenate([rows for _, rows in splits.split(look.points)])]
+
+        def predicted(name: str, unit_rows: bool) -> Predictions:
+            part = f"try-{name.replace('/', '-')}{'-unit' * unit_rows}"
+            new = lambda: self._named(name, unit_rows)  # noqa: E731
+            k, names = min(CANDIDATES, Y.shape[1]), self.label_names_
+            return predict_unseen(new, X, Y, splits, k=k, run=run, label_names=names, name=part).predictions
+
+        def trials(found: dict[str, Predictions]) -> frontier.Trials:
+            return frontier.Trials(found, truth, self.inverse_propensities_, self.price_metric)
+
+        first = plan.tried[0]
+        ways = {scaled: predicted(first, scaled) for scaled in ((False,) if look.unit else (False, True))}
+        reached = {scaled: trials({first: found}).as_it_is(first) for scaled, found in ways.items()}
+        self.unit_rows_ = max(reached, key=lambda scaled: reached[scaled].kept + reached[scaled].gained)
+        rest = {name: predicted(name, self.unit_rows_) for name in plan.tried[1:]}
+        return trials({first: ways[self.unit_rows_]} | rest)
 
     def _reported(
         self, look: Look, plan: Plan, reference: frontier.Reached, best: frontier.Reached, n_held: int
     ) -> list[str]:
         metric, gain = self.price_metric, f"PSP@{self.price_metric.partition('@')[2]}"
         how = "by cross-fitting" if look.splits()["held_out"] is None else "held out"
-        pairs = len(frontier.pairs(plan.tried)) > len(plan.tried)
-        more = f"more time would allow {', '.join(plan.left_out)}: minutes={plan.needed:.2g}"
+        pairs = len(plan.choices()) > len(plan.tried)
+        missing = [*plan.left_out, *([] if plan.pairs else ["pairs"])]
+        more = f"more time would allow {', '.join(missing)}: minutes={plan.needed:.2g}"
         return [
             f"looked at {look.points:,} points, {look.labels:,} labels, {look.row:.0f} features and "
             f"{look.per_point:.1f} labels per point; {plan.minutes:.2g} min",
             f"tried {', '.join(plan.tried)}{', their pairs' * pairs} and a re-ranker on {n_held:,} points {how}",
-            f"chose {' + '.join(best.names)}, re-ranked with exponent {best.exponent:.3g}",
+            f"chose {' + '.join(best.names)}{' on rows of length 1' * self.unit_rows_}, re-ranked with exponent "
+            f"{best.exponent:.3g}",
             f"because it has the most {gain}, {best.gained:.1f}, for at most {self.max_precision_loss:g} of {metric}: "
             f"{best.kept:.1f}, after {reference.kept:.1f} of the best single model ({reference.names[0]}, {gain} "
             f"{reference.gained:.1f})",
-            more if plan.left_out else "everything in the portfolio was tried; longtail tune looks further",
+            more if missing else "everything in the portfolio was tried; longtail tune looks further",
         ]
 
     def _predict(self, X: Any, k: int) -> Predictions:
-        wanted = max(k, min(_CANDIDATES, self.n_labels_))
+        wanted = max(k, min(CANDIDATES, self.n_labels_))
         found = [part.predict(X, k=wanted) for part in self.parts_]
         values = [frontier.probabilities(c, part) for c, part in zip(self.calibrations_, found, strict=True)]
         labels, logs = frontier.log_means(found, values)
@@ -202,7 +217,8 @@ class AutoModel(Wrapper):
     def _get_state(self) -> State:
         state = super()._get_state()
         state.values |= {
-            "chosen": self.chosen_, "exponent": float(self.exponent_), "choices": self.choices_, "report": self.report_
+            "chosen": self.chosen_, "exponent": float(self.exponent_), "choices": self.choices_, "report": self.report_,
+            "unit_rows": self.unit_rows_,
         }  # fmt: skip
         state.arrays["inverse_propensities"] = self.inverse_propensities_
         for i, calibration in enumerate(self.calibrations_):
@@ -217,7 +233,7 @@ class AutoModel(Wrapper):
             raise ModelError(f"chosen names {self.chosen_!r}, but there are {len(self.parts_)} models inside")
         if not isinstance(self.report_, list) or not all(isinstance(line, str) for line in self.report_):
             raise ModelError("the report is not a list of lines")
-        self.exponent_ = check_exponent(values["exponent"])
+        self.exponent_, self.unit_rows_ = check_exponent(values["exponent"]), bool(values.get("unit_rows", False))
         self.calibrations_ = [Calibration.from_state(state.part(f"calibration{i}")) for i in range(len(self.parts_))]
         inverse = state.array("inverse_propensities", (np.float64, np.float32), (self.n_labels_,))
         check_above_zero("inverse_propensities", inverse)

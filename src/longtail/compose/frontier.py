@@ -14,14 +14,17 @@ from scipy.special import expit
 
 from longtail.compose.candidates import best_of
 from longtail.compose.ensemble import log_mean, united_labels
+from longtail.compose.price import reserve, standard_error
 from longtail.core.calibration import Calibration, Floats
 from longtail.core.predictions import Predictions
 from longtail.errors import DataError
 from longtail.metrics import Matches, score
-from longtail.metrics.named import MetricName
+from longtail.metrics.named import MetricName, terms
 
+CANDIDATES = 20  # labels per model that are ranked again
 EXPONENTS = np.linspace(0, 1, 41)
 _WORTH = 0.2  # percentage points of the gain that a second model must be worth: it doubles size and time
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -38,12 +41,19 @@ class Reached:
         The metric of the price.
     gained : float
         The propensity-scored metric at the same k.
+    error : float, default 0.0
+        Standard error of the difference between `kept` and that of the best single model.
     """
 
     names: tuple[str, ...]
     exponent: float
     kept: float
     gained: float
+    error: float = 0.0
+
+    def loss(self, reference: Reached, max_loss: float) -> float:
+        """Return what is lost against the best single model, and what is kept in reserve of the price."""
+        return reference.kept - self.kept + reserve(self.error, max_loss)
 
 
 def probabilities(calibration: Calibration, found: Predictions) -> Floats:
@@ -99,40 +109,53 @@ class Trials:
         """Return what these models reach together at every exponent."""
         parts = [self.found[name] for name in names]
         labels, logs = log_means(parts, [probabilities(self.calibrations[n], self.found[n]) for n in names])
-        k = MetricName.parse(self.metric).k
-        gain, inverse = f"PSP@{k}", self.inverse_propensities
-        lift = np.log(inverse)[labels]
+        lift = np.log(self.inverse_propensities)[labels]
         curve = []
         for exponent in EXPONENTS:
-            matches = Matches.of(best_of(labels, logs + exponent * lift, k), self.truth, inverse_propensities=inverse)
-            kept, gained = (100 * score(matches, metric) for metric in (self.metric, gain))
-            curve.append(Reached(names, float(exponent), kept, gained))
+            kept, gained = self._measured(labels, logs + exponent * lift)
+            error = 100 * standard_error(kept - self._reference_values)
+            curve.append(Reached(names, float(exponent), 100 * kept.mean(), 100 * gained, error))
         return curve
 
-    def best(self, curves: Sequence[list[Reached]], max_loss: float) -> tuple[Reached, Reached]:
-        """Return the best single model without an exponent, and what gains most at this price below it."""
-        reference = max((curve[0] for curve in curves if len(curve[0].names) == 1), key=lambda r: r.kept)
-        allowed = [r for curve in curves for r in curve if r.kept >= reference.kept - max_loss - 1e-9]
-        return reference, max(allowed, key=lambda r: r.gained - _WORTH * (len(r.names) - 1))
+    @cached_property
+    def reference(self) -> Reached:
+        """The best single model as it is: without an exponent."""
+        return max((self.as_it_is(name) for name in self.found), key=lambda r: r.kept)
+
+    def as_it_is(self, name: str) -> Reached:
+        """Return what a single model reaches without an exponent."""
+        kept, gained = self._measured(self.found[name].labels, self.found[name].scores)
+        return Reached((name,), 0.0, 100 * kept.mean(), 100 * gained)
+
+    @cached_property
+    def _reference_values(self) -> Floats:
+        found = self.found[self.reference.names[0]]
+        return self._measured(found.labels, found.scores)[0]
+
+    def _measured(self, labels: NDArray[np.int32], scores: NDArray[Any]) -> tuple[Floats, float]:
+        """Return the metric of the price point by point, and the gain."""
+        k = MetricName.parse(self.metric).k
+        found = best_of(labels, scores, k)
+        matches = Matches.of(found, self.truth, inverse_propensities=self.inverse_propensities)
+        return terms(matches, self.metric).numerators, score(matches, f"PSP@{k}")
 
 
-def pairs(names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return every name alone, then every pair of models of two kinds, in the order of the names."""
-    alone: list[tuple[str, ...]] = [(name,) for name in names]
-    kind = lambda name: name.split("/")[0]  # noqa: E731
-    return alone + [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if kind(a) != kind(b)]
+def best(curves: Sequence[list[Reached]], reference: Reached, max_loss: float) -> Reached:
+    """Return what gains most at this price below the best single model."""
+    allowed = [r for curve in curves for r in curve if r.loss(reference, max_loss) <= max_loss + _ROUNDING]
+    return max(allowed, key=lambda r: r.gained - _WORTH * (len(r.names) - 1), default=reference)
 
 
-def rows(curves: Sequence[list[Reached]], limit: float) -> list[dict[str, Any]]:
-    """Return, per model or pair, the most that it gains while it keeps the limit; None where it does not."""
+def rows(curves: Sequence[list[Reached]], reference: Reached, max_loss: float) -> list[dict[str, Any]]:
+    """Return, per model or pair, the most that it gains at the price; None where it costs more at every exponent."""
     table = []
     for curve in curves:
-        allowed = [r for r in curve if r.kept >= limit - 1e-9]
-        best = max(allowed, key=lambda r: r.gained) if allowed else None
+        allowed = [r for r in curve if r.loss(reference, max_loss) <= max_loss + _ROUNDING]
+        most = max(allowed, key=lambda r: r.gained) if allowed else None
         table.append({
             "models": list(curve[0].names), "kept": round(curve[0].kept, 2), "gained": round(curve[0].gained, 2),
-            "at_price": None if best is None else {
-                "exponent": best.exponent, "kept": round(best.kept, 2), "gained": round(best.gained, 2)
+            "at_price": None if most is None else {
+                "exponent": most.exponent, "kept": round(most.kept, 2), "gained": round(most.gained, 2)
             },
         })  # fmt: skip
     return table

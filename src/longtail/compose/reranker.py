@@ -122,7 +122,7 @@ class Reranker(Splits, Wrapper):
     def _chosen_exponent(self, unseen: Candidates, max_loss: float) -> float:
         """Return the largest exponent that costs at most this many percentage points of the metric of the price."""
         frontier = Frontier.below_base(unseen, self.inverse_propensities_, max_loss / 100, self.price_metric)
-        return frontier.exponent(unseen.log_odds)
+        return frontier.exponent(unseen.log_odds, max_loss / 100)
 
     def _propose(self, X: Any, k: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """Return the best labels of the base, at least k, and their log-odds."""

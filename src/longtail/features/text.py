@@ -52,7 +52,7 @@ class TextFeatures(Parameterised):
         Shortest and longest run of words that is a feature; of characters with another analyzer.
     sublinear_tf : bool, default True
         Use 1 + log(count) instead of the count.
-    min_df : int or float, default 3
+    min_df : int or float, default 2
         Drop terms that occur in fewer texts: a number of texts (int) or a share of them (float).
     max_df : int or float, default 0.5
         Drop terms that occur in more texts, likewise.
@@ -110,7 +110,7 @@ class TextFeatures(Parameterised):
         *,
         ngram_range: tuple[int, int] = (1, 1),
         sublinear_tf: bool = True,
-        min_df: int | float = 3,
+        min_df: int | float = 2,
         max_df: int | float = 0.5,
         token_pattern: str = DEFAULT_PATTERN,
         lowercase: bool = True,

@@ -1,0 +1,138 @@
+"""What the price keeps on test points: AutoModel, re-rankers and the dial, next to everything that they choose from.
+
+    python -m benchmarks.tail.price --datasets bibtex delicious [--threads N]
+
+Takes the predictions of `benchmarks.tail.kept`, and makes those that are missing (`--models none`: none). Every choice
+is made on unseen training points, by the code of AutoModel and at its default price; the test points are only scored.
+Beside each row stands the best PSP@1 that a sweep of dial and exponent finds on the test points themselves at the same
+P@1 or more: what a perfect choice would have had. Writes docs/lab/benchmarks/price-DATASET.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import add_out, markdown_table, save
+from benchmarks.common.data import add_data_root
+from benchmarks.tail.kept import MODELS, data_of, file_of, kept, make, splits_of
+from longtail.compose import frontier
+from longtail.compose.frontier import EXPONENTS, Reached, Trials
+from longtail.compose.portfolio import EVERY, KINDS, Look, pairs, planned
+from longtail.metrics.labelwise import padded_counts
+from longtail.objectives import PropensityModel
+
+PRICE = 1.0
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Curves of models and pairs on unseen points and on test points; both are calibrated on the unseen ones."""
+
+    unseen: Trials
+    test: Trials
+    look: Look
+
+    @classmethod
+    def of(cls, dataset: str, names: Sequence[str], root: Path | None) -> Measured:
+        train, test = data_of(dataset, root)
+        rows = np.concatenate([rows for _, rows in splits_of(train).split(train.n_points)])
+
+        def trials(part: str, truth: Any) -> Trials:
+            counts = padded_counts(train.label_counts, truth.shape[1])  # test points have labels that training lacks
+            inverse = np.asarray(PropensityModel().inverse(counts, train.n_points))
+            return Trials({name: kept(dataset, name, part) for name in names}, truth, inverse, "P@1")
+
+        unseen, tested = trials("unseen", train.Y[rows]), trials("test", test.Y)
+        vars(tested)["calibrations"] = unseen.calibrations
+        return cls(unseen, tested, Look.at(train.X, train.Y))
+
+    @cached_property
+    def curves(self) -> dict[Names, tuple[list[Reached], list[Reached]]]:
+        """Per model or pair of the portfolio: its curve on unseen points and on test points."""
+        every = [name for name in EVERY if name in self.unseen.found]
+        wanted = dict.fromkeys([*((name,) for name in self.unseen.found), *pairs(every)])
+        return {names: (self.unseen.curve(names), self.test.curve(names)) for names in wanted}
+
+    def chosen(self, among: Iterable[Names], reference: Reached) -> tuple[Reached, Reached]:
+        """Return what is chosen at the price on unseen points, and what that reaches on test points."""
+        best = frontier.best([self.curves[names][0] for names in among], reference, PRICE)
+        return best, self.curves[best.names][1][int(np.argmin(np.abs(EXPONENTS - best.exponent)))]
+
+    def most(self, among: Iterable[Names], least: float) -> float:
+        """Return the most PSP@1 that a sweep finds on test points with this P@1 or more."""
+        return max(r.gained for names in among for r in self.curves[names][1] if r.kept >= least - 1e-9)
+
+
+def rows_of(data: Measured) -> list[dict[str, Any]]:
+    """Return the rows of single models, re-rankers, the dial of each kind, and AutoModel."""
+    names = list(data.unseen.found)
+    rows = [_row(name, data.test.as_it_is(name), None, None) for name in names]
+    for kind in KINDS:
+        dial = [(name,) for name in names if name.split("/")[0] == kind]
+        variants = {f"PropensityRerank({name})": [(name,)] for (name,) in dial} | {f"the dial of {kind}": dial}
+        for title, among in variants.items():
+            own = kind if len(among) > 1 else among[0][0]  # whose P@1 is the reference
+            best, reached = data.chosen(among, data.unseen.as_it_is(own))
+            base = data.test.as_it_is(own).kept
+            rows.append(_row(title, reached, base, data.most(dial, reached.kept), best))
+    for title, minutes in (("AutoModel", None), ("AutoModel, an hour", 60.0)):
+        plan = planned(data.look, minutes, names=[name for name in EVERY if name in names])
+        reference = max((data.unseen.as_it_is(name) for name in plan.tried), key=lambda r: r.kept)
+        best, reached = data.chosen(plan.choices(), reference)
+        base = max(data.test.as_it_is(name).kept for name in names)
+        rows.append(_row(title, reached, base, data.most(data.curves, reached.kept), best))
+    return rows
+
+
+def _row(
+    title: str, reached: Reached, base: float | None, most: float | None, chosen: Reached | None = None
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"model": title, "P@1": round(reached.kept, 2), "PSP@1": round(reached.gained, 2)}
+    if base is not None and most is not None and chosen is not None:
+        row |= {"paid": round(base - reached.kept, 2), "lacks": round(most - reached.gained, 2)}
+        row |= {"chosen": list(chosen.names), "exponent": round(chosen.exponent, 3)}
+    return row
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the rows as Markdown."""
+    cells = [
+        [
+            row["model"], f"{row['P@1']:.2f}", f"{row['PSP@1']:.2f}",
+            *(f"{row[key]:.2f}" if key in row else "–" for key in ("paid", "lacks")),
+            f"{' + '.join(row['chosen'])} ^ {row['exponent']:g}" if "chosen" in row else "–",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    return markdown_table(["", "P@1", "PSP@1", "P@1 paid", "PSP@1 lacking", "chosen ^ exponent"], cells, left=(0, 5))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_data_root(parser)
+    parser.add_argument("--datasets", nargs="+", metavar="NAME", required=True)
+    parser.add_argument("--models", nargs="+", metavar="NAME", default=MODELS, help="that are made if they are missing")
+    parser.add_argument("--threads", type=int, default=-1)
+    add_out(parser)
+    options = parser.parse_args()
+    for dataset in options.datasets:
+        missing = [name for name in options.models if name in MODELS and not file_of(dataset, name).is_file()]
+        for name in missing:
+            make(dataset, name, *data_of(dataset, options.data_root), options.threads)
+        data = Measured.of(dataset, [name for name in MODELS if file_of(dataset, name).is_file()], options.data_root)
+        rows = rows_of(data)
+        print(dataset, table(rows), sep="\n")
+        content = {"rows": rows, "table": table(rows), "unseen points": data.unseen.truth.shape[0]}
+        save(f"price-{dataset}", content, f"python -m benchmarks.tail.price --datasets {dataset}", folder=options.out)
+
+
+if __name__ == "__main__":
+    main()
