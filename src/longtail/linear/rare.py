@@ -9,6 +9,7 @@ kernels read. What is known about accuracy and time is in docs/dismec.md.
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +92,17 @@ class WorkingSetSolver:
         self._points = _points(X, weights)
         self._sample = _sample(X, min(_SAMPLE, X.shape[0]), seed)
         self._scratch = threading.local()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return everything but the arrays of threads, which other processes make for themselves."""
+        return {name: value for name, value in vars(self).items() if name != "_scratch"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _scratch=threading.local())
+
+    def memory(self) -> int:
+        """Return the bytes of a thread's arrays: three over all points, two over all features."""
+        return int(4 * (3 * self.n_points + 2 * self.n_features))
 
     def train(self, labels: NDArray[np.intp], *, duals: sparse.csr_matrix | None = None) -> TrainedBlock:
         """Train some labels, each on its own; `duals` has no meaning here."""

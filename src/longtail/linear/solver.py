@@ -159,6 +159,10 @@ class BlockSolver:
             relevance=float(by_label.data.min(initial=1)),
         )  # fmt: skip
 
+    def memory(self) -> int:
+        """Return the bytes of a block: its dual variables and weights."""
+        return int(4 * BLOCK * (self.n_points + self.n_features))
+
     def train(self, labels: NDArray[np.intp], *, duals: sparse.csr_matrix | None = None) -> TrainedBlock:
         """Train at most BLOCK labels, starting from zero or from the given dual variables (labels, points)."""
         options = self.options

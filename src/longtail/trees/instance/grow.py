@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +90,11 @@ class Grower:
             labels, values = leaf(points, self._labels, self._label_weights, options.labels_per_leaf, buffers)
             tree.set_leaf(labels, values)
         return tree.to_forest(self.n_features, self.n_labels)
+
+
+def grow_tree(grower: Grower, number: int) -> dict[str, NDArray[Any]]:
+    """Grow tree `number` and return it as arrays; `Forest.from_arrays` undoes that."""
+    return grower.grow(number).to_state().arrays
 
 
 def inverse_ideal_dcg(n_labels: NDArray[np.integer]) -> NDArray[np.float64]:
