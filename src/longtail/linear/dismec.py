@@ -116,6 +116,7 @@ class DiSMEC(Estimator):
     # What the log advises when labels have not reached `tol` after `max_passes`.
     remedy = "raise max_passes or tol"
     adjustable = not_saved = ("device",)
+    trains_in_parts = True
 
     weighting: Any = None
     C: float = 1.0
@@ -211,8 +212,11 @@ class DiSMEC(Estimator):
         assert isinstance(prepared, PointsWithWeights)
         Y = prepared.Y
         own, _ = resolve_weighting(self.weighting).coefficients(self.label_counts_, self.n_points_)
+        if self.device == "cuda" and run.engine.elsewhere:
+            raise ParameterError("device='cuda' trains on the GPUs of this machine alone; set device='cpu'")
         graded = _has_relevances(Y)
-        if self.device != "cpu" and not graded and self._fit_on_gpus(prepared, own, run):
+        on_gpus = self.device != "cpu" and not graded and not run.engine.elsewhere
+        if on_gpus and self._fit_on_gpus(prepared, own, run):
             return
         # Dual variables are those of points, which working sets have only some of.
         full = self.solver == "full" or self.warm_start or graded

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.memory import read_only
 from longtail.trees.instance.forest import Forest
 from longtail.trees.instance.node import leaf, make_buffers, split
 
@@ -64,10 +65,10 @@ class Grower:
         self.options, self.seed = options, seed
         self.n_points, self.n_features = X.shape
         self.n_labels = Y.shape[1]
-        self._X = (X.indptr.astype(np.int64), X.indices, X.data)
-        self._label_weights = label_weights.astype(np.float32)
+        self._X = tuple(map(read_only, (X.indptr.astype(np.int64), X.indices, X.data)))
+        self._label_weights = read_only(label_weights.astype(np.float32))
         gains = self._label_weights[Y.indices] * np.repeat(inverse_ideal_dcg(np.diff(Y.indptr)), np.diff(Y.indptr))
-        self._labels = (Y.indptr.astype(np.int64), Y.indices, gains.astype(np.float32))
+        self._labels = tuple(map(read_only, (Y.indptr.astype(np.int64), Y.indices, gains.astype(np.float32))))
 
     def grow(self, number: int) -> Forest:
         """Grow tree `number`; it depends on the data, the options, the seed and the number only."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.compiled import copy_to, njit
+from longtail.core.memory import read_only
 from longtail.linear import limits
 from longtail.linear.options import SolverOptions
 from longtail.linear.simd import BLOCK
@@ -50,12 +51,12 @@ class NodeTrainer:
 
     def __post_init__(self) -> None:
         by_label = self.Y.tocsc()
-        self._points_of = by_label.indptr.astype(np.int64), by_label.indices
-        self._rows = self.X.indptr.astype(np.int64), self.X.indices, self.X.data
+        self._points_of = read_only(by_label.indptr.astype(np.int64)), read_only(by_label.indices)
+        self._rows = tuple(map(read_only, (self.X.indptr.astype(np.int64), self.X.indices, self.X.data)))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return everything but the arrays of threads, which other processes make for themselves."""
-        return vars(self) | {"_scratch": []}
+        """Return what other processes need: not the arrays of threads, which they make for themselves."""
+        return vars(self) | {"_scratch": [], "Y": None}
 
     def bundles(self) -> list[NDArray[np.int64]]:
         """Cut the nodes into runs of neighbours, most nodes that take long being alone."""
@@ -77,11 +78,11 @@ class NodeTrainer:
         """Train the classifiers of a node's children on the points with a label below the node."""
         tree, options = self.tree, self.options
         first, end = int(tree.child_start[node]), int(tree.child_start[node + 1])
-        below = tree.below[first:end]
+        below = read_only(tree.below[first:end])
         # Two arrays, over all points and over all features. Kernels clear what they used: a node touches few of either.
         slots = self._scratch.pop() if self._scratch else self._new_scratch()
         try:
-            points, edge_start, edge_points = _points_below(*self._points_of, tree.order, below, slots[0])
+            points, edge_start, edge_points = _points_below(*self._points_of, read_only(tree.order), below, slots[0])
             order = np.random.default_rng([self.seed, node]).permutation(points.size)
             X, features = _cut_out(*self._rows, points[order], np.float32(options.bias), slots[1])
         finally:
