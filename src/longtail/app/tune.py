@@ -215,7 +215,7 @@ class _Outputs:
 
     def train(self, chosen: Any, plan: Any, dataset: Any, reading: dict[str, Any], name: str) -> None:
         """Train the pick on all points, if a model was asked for."""
-        from longtail.app.train import fit_and_save
+        from longtail.app.fitting import fit_and_save
 
         if self.out is None:
             return

@@ -8,6 +8,7 @@ what it returned. The model does not depend on the engine.
 from __future__ import annotations
 
 import contextlib
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -27,6 +28,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _MARK = "part"
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +53,11 @@ class Task:
     def saved(self, number: int) -> Arrays | None:
         """Return what a checkpoint has of a part; None if nothing, or only of another part with this number."""
         found = self.checkpoint.get(self._file(number)) if self.checkpoint else None
-        # Parts may depend on similarities in floating point: another machine may cut them differently.
-        if found is None or not np.array_equal(found.pop(_MARK, np.empty(0)), self._mark(number)):
-            return None
-        return found
+        if found is None or np.array_equal(found.pop(_MARK, np.empty(0)), self._mark(number)):
+            return found
+        # Parts may depend on similarities in floating point.
+        logger.warning("%s was cut differently, on another machine perhaps; repeating it", self._file(number))
+        return None
 
     def save(self, number: int, arrays: Arrays) -> None:
         """Keep the result of a part in the checkpoint, if there is one."""

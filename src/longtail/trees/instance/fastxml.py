@@ -66,6 +66,8 @@ class FastXML(Estimator):
     share of the points that are on this side, so that both sides weigh the same.
     """
 
+    trains_in_parts = True
+
     n_trees: int = 50
     max_leaf: int = 10
     labels_per_leaf: int = 100

@@ -45,6 +45,7 @@ class LabelTreeModel(Estimator):
     """
 
     adjustable = free_on_resume = ("beam",)
+    trains_in_parts = True
 
     n_trees: int = 3
     max_leaf: int = 100
