@@ -17,8 +17,10 @@ import numpy as np
 import pytest
 
 from engine.small import assert_same, small
-from longtail import Bonsai, DiSMEC, RankNet
+from longtail import Bonsai, DiSMEC, RankNet, load_model
+from longtail.app.cli import main
 from longtail.core.run import Run
+from longtail.data import Dataset, write_dataset
 from longtail.engine import flight
 from longtail.engine import ray as engine_module
 from longtail.engine.ray import RayEngine
@@ -193,3 +195,26 @@ def test_a_killed_driver_goes_on_where_its_checkpoint_ends(cluster, tmp_path):
 def test_where_there_is_no_cluster_the_message_says_how_to_start_one():
     with pytest.raises(ParameterError, match=r"no Ray cluster at 127.0.0.1:1 \(Connection refused\); start one with"):
         RayEngine("127.0.0.1:1")._initialise(ray)
+
+
+def test_the_command_line_trains_predicts_and_tunes_on_a_cluster(engine, cluster, tmp_path, monkeypatch):
+    X, Y = small()
+    write_dataset(Dataset(Y, X=X), tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    on_ray = ("--ray", cluster.address)
+    for command in (
+        ("train", "data", "--model", "dismec", "--out", "m", *on_ray),
+        ("predict", "m", "data", "--out", "here.npz"),
+        ("predict", "m", "data", "--out", "there.npz", *on_ray),
+        ("tune", "data", "--model", "bonsai", "--trials", "1", "--study", "there.log", "--pick", "price", *on_ray),
+        ("tune", "data", "--model", "bonsai", "--trials", "1", "--study", "here.log", "--pick", "price"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["longtail", *command])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert not stop.value.code, command
+    assert_same(load_model(tmp_path / "m"), DiSMEC().fit(X, Y))
+    here, there = np.load("here.npz"), np.load("there.npz")
+    np.testing.assert_array_equal(here["labels"], there["labels"])
+    np.testing.assert_array_equal(here["scores"], there["scores"])
+    assert Path("here.toml").read_text().replace("here", "there") == Path("there.toml").read_text()

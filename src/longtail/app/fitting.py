@@ -15,9 +15,7 @@ Shard = Annotated[
     typer.Option(metavar="I/N", help="Train the I-th of N shares into MODEL.shard-I-of-N; --merge joins them."),
 ]
 Merge = Annotated[bool, typer.Option("--merge", help="Make the model of the shards beside it (MODEL.shard-I-of-N).")]
-Ray = Annotated[
-    str | None, typer.Option(metavar="auto|HOST:PORT", help="Train on a Ray cluster (extra 'distributed').")
-]
+Ray = Annotated[str | None, typer.Option(metavar="auto|HOST:PORT", help="Work on a Ray cluster (extra 'distributed').")]
 
 
 @dataclass(frozen=True)
@@ -45,16 +43,14 @@ class Place:
         return [option for option, is_given in given.items() if is_given]
 
     def check(self, out: Path) -> None:
-        """Raise an error for options that exclude each other, and for shards that cannot be put together."""
+        """Raise an error for options that exclude each other, shards that cannot be put together, no Ray cluster."""
         from longtail.errors import ParameterError
 
         if len(self.options) > 1:
             raise ParameterError(f"{' and '.join(self.options)} exclude each other; give one of them")
         self.shards(out)
-        if self.shard is not None:
-            from longtail.engine.shards import Shards
-
-            Shards.parse(self.shard)
+        with self.engine():  # a wrong address, too, is said before the data is read
+            pass
 
     def check_model(self, estimator: Any) -> None:
         """Raise ParameterError if a model does not train in parts."""

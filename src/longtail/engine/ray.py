@@ -87,10 +87,11 @@ class RayEngine(Engine):
         try:
             with _own_signals():
                 ray.init(address=self.address, **quiet)
-        except (ConnectionError, ValueError) as error:
-            raise ParameterError(
-                f"there is no Ray cluster at {self.address!r} ({_first_line(error)}); {_START}"
-            ) from error
+        except ConnectionError as error:
+            where = "on this machine" if self.address == "auto" else f"at {self.address}"
+            raise ParameterError(f"there is no Ray cluster {where}; {_START}") from error
+        except ValueError as error:
+            raise ParameterError(f"{self.address!r} is no address of a Ray cluster ({_first_line(error)})") from error
         except RuntimeError as error:
             raise ParameterError(
                 f"could not join the Ray cluster at {self.address!r}: {_first_line(error)}; this machine must be one "

@@ -9,6 +9,7 @@ from typing import Any
 
 import longtail
 from longtail.core.engine import Arrays, Work
+from longtail.core.threads import limit_threads
 from longtail.engine.transport import unpack
 from longtail.errors import ParameterError, TrainingError
 
@@ -50,6 +51,7 @@ def compute_parts(
     if versions() != wanted:
         raise ParameterError(f"node {node_name()} has {described(versions())}, but the driver has {described(wanted)}")
     if _held is None or _held[0] != key:
+        limit_threads(1)  # Ray gives a task one CPU
         _held = None  # frees the arrays of the last task before those of this one arrive
         _held = key, _received(content, references)
     started = time.perf_counter()
