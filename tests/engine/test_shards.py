@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from engine.small import assert_same, small
-from longtail import Bonsai, DiSMEC, FastXML, PfastreXML, PropensityRerank, load_model
+from longtail import Bonsai, DiSMEC, PropensityRerank, load_model
 from longtail.app.cli import main
 from longtail.core.checkpoint import Checkpoint
 from longtail.core.run import Run
@@ -24,11 +24,9 @@ X, Y = small()
     [
         lambda: DiSMEC(),
         lambda: Bonsai(n_children=3, max_leaf=3, n_trees=2),
-        lambda: FastXML(n_trees=3),
-        lambda: PfastreXML(n_trees=2, tail="linear"),
         lambda: PropensityRerank(base=Bonsai(n_children=3, max_leaf=3, n_trees=1), folds=2),
     ],
-    ids=["DiSMEC", "Bonsai", "FastXML", "PfastreXML", "PropensityRerank"],
+    ids=["DiSMEC", "Bonsai", "PropensityRerank"],
 )
 def test_shards_together_are_the_model_of_one_training(make, tmp_path):
     folders, shares = [], []

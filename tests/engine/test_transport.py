@@ -9,31 +9,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from engine.elsewhere import Elsewhere, Store
 from engine.small import assert_same, small
 from longtail import Bonsai, DiSMEC, FastXML
 from longtail.core.array_file import open_inside, read_arrays
-from longtail.core.engine import Engine
 from longtail.core.run import Run
 from longtail.engine import transport
 from longtail.engine.transport import Sent, pack, unpack
 from longtail.linear import kernels, rare_kernels
 from longtail.trees.instance import node
 from longtail.trees.label import nodes
-
-
-class Store:
-    """An object store: what was put, by number; arrays come back read-only, as from Ray's."""
-
-    def __init__(self):
-        self.arrays = []
-
-    def put(self, array):
-        self.arrays.append(array.copy())
-        self.arrays[-1].flags.writeable = False
-        return len(self.arrays) - 1
-
-    def get(self, references):
-        return [self.arrays[reference] for reference in references]
 
 
 @pytest.fixture
@@ -82,19 +67,6 @@ def test_a_mapped_array_is_mapped_again_instead_of_sent(store, tmp_path):
     with pytest.raises(FileNotFoundError) as error:
         unpack(content, [])
     assert error.value.filename == str(tmp_path / "a.safetensors")
-
-
-class Elsewhere(Engine):
-    """Computes parts from copies, as a worker gets them."""
-
-    def __init__(self, store):
-        self.store = store
-
-    def results(self, task):
-        content, references = pack(task.shared, Sent(self.store.put), pickle.Pickler)
-        shared = unpack(content, self.store.get(references))
-        parts = pickle.loads(pickle.dumps(list(task.parts)))
-        return task.counted(range(len(parts)), (task.work(shared, part) for part in parts))
 
 
 KERNELS = (kernels.solve_block, rare_kernels.train_labels, nodes._points_below, nodes._cut_out, node.split, node.leaf)
