@@ -61,7 +61,7 @@ def pack(value: Any, sent: Callable[[NDArray[Any]], Any], pickler: type[pickle.P
 
     Returns
     -------
-    bytes, list
+    tuple of bytes and list
         The rest of the object, and the references to its large arrays.
     """
     references: list[Any] = []
