@@ -41,6 +41,7 @@ class RayEngine(Engine):
 
     def __init__(self, address: str = "auto") -> None:
         self.address = address
+        self.sent: Sent | None = None
         self._started = False
         self._checked: set[str] = set()
 
@@ -73,6 +74,7 @@ class RayEngine(Engine):
     def close(self) -> None:
         """Disconnect; Ray that was started for this process ends."""
         self._checked.clear()
+        self.sent = None
         if self._started:
             self._started = False
             _ray().shutdown()
@@ -140,8 +142,9 @@ class RayEngine(Engine):
 
     @contextlib.contextmanager
     def results(self, task: Task) -> Iterator[Iterator[Arrays]]:
-        if not _ray().is_initialized():
+        if self.sent is None or not _ray().is_initialized():
             self.connect()
+        assert self.sent is not None
         self.check_nodes()
         self.check_memory(task.memory)
         flight = Flight(task, self.sent)
