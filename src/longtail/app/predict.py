@@ -12,20 +12,24 @@ from longtail.app import options
 from longtail.app.fitting import Place, Ray
 from longtail.app.reading import read, reads_data
 
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", metavar="FILE", help="Output file: .csv, .tsv, .jsonl, .parquet, .npz, .txt; - for stdout."
+    ),
+]
+Text = Annotated[str | None, typer.Option("--text", metavar="TEXT", help="One text, in quotes, instead of DATA.")]
+Keep = Annotated[
+    str | None, typer.Option(metavar="COLUMN,...", help="Columns or fields of DATA to copy to the output.")
+]
+
 
 @reads_data
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory.", show_default=False)],
     data: Annotated[Path | None, typer.Argument(metavar="DATA", help=options.DATA_HELP, show_default=False)] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="Output file: .csv, .tsv, .jsonl, .parquet, .npz, .txt; - for stdout."
-        ),
-    ] = None,
-    text: Annotated[
-        str | None, typer.Option("--text", metavar="TEXT", help="One text, in quotes, instead of DATA.")
-    ] = None,
+    out: Out = None,
+    text: Text = None,
     k: options.K = None,
     threshold: options.Threshold = None,
     budget: options.Budget = None,
@@ -33,9 +37,7 @@ def predict(
     confidence: options.Confidence = None,
     optimise: options.Optimise = None,
     probabilities: options.Probabilities = False,
-    keep: Annotated[
-        str | None, typer.Option(metavar="COLUMN,...", help="Columns or fields of DATA to copy to the output.")
-    ] = None,
+    keep: Keep = None,
     fallback: options.Fallback = "none",
     exponent: options.Exponent = None,
     as_json: options.AsJson = False,
