@@ -34,6 +34,7 @@ ROOMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "neural": ("Neural models", ("TrainingPlan", "train")),
     "compose": ("Wrappers", ()),
     "workflow": ("Workflow", ("build_estimator", "predict_in_chunks", "score_predictions")),
+    "engine": ("Engines", ("RayEngine", "Shards")),
     "errors": ("Errors", ()),
 }
 

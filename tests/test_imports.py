@@ -36,7 +36,9 @@ ALLOWED: dict[str, set[str]] = {
     "report": FOUNDATION | {"workflow", "compose"},
     # compose: calibrations and the formula of the dial from head to tail
     "serve": FOUNDATION | {"compose", "workflow"},
-    "app": FOUNDATION | {"linear", "workflow", "bench", "report", "serve", "tune"},
+    # handed in through `Run`: models do not know it
+    "engine": {"core"},
+    "app": FOUNDATION | {"engine", "linear", "workflow", "bench", "report", "serve", "tune"},
     "__init__": set(),
 }
 

@@ -9,22 +9,27 @@ from typing import Annotated, Any
 import typer
 
 from longtail.app import options
+from longtail.app.fitting import Place, Ray
 from longtail.app.reading import read, reads_data
+
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", metavar="FILE", help="Output file: .csv, .tsv, .jsonl, .parquet, .npz, .txt; - for stdout."
+    ),
+]
+Text = Annotated[str | None, typer.Option("--text", metavar="TEXT", help="One text, in quotes, instead of DATA.")]
+Keep = Annotated[
+    str | None, typer.Option(metavar="COLUMN,...", help="Columns or fields of DATA to copy to the output.")
+]
 
 
 @reads_data
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory.", show_default=False)],
     data: Annotated[Path | None, typer.Argument(metavar="DATA", help=options.DATA_HELP, show_default=False)] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="Output file: .csv, .tsv, .jsonl, .parquet, .npz, .txt; - for stdout."
-        ),
-    ] = None,
-    text: Annotated[
-        str | None, typer.Option("--text", metavar="TEXT", help="One text, in quotes, instead of DATA.")
-    ] = None,
+    out: Out = None,
+    text: Text = None,
     k: options.K = None,
     threshold: options.Threshold = None,
     budget: options.Budget = None,
@@ -32,12 +37,11 @@ def predict(
     confidence: options.Confidence = None,
     optimise: options.Optimise = None,
     probabilities: options.Probabilities = False,
-    keep: Annotated[
-        str | None, typer.Option(metavar="COLUMN,...", help="Columns or fields of DATA to copy to the output.")
-    ] = None,
+    keep: Keep = None,
     fallback: options.Fallback = "none",
     exponent: options.Exponent = None,
     as_json: options.AsJson = False,
+    ray: Ray = None,
     overwrite: options.Overwrite = False,
     *,
     reading: dict[str, Any],
@@ -66,6 +70,8 @@ def predict(
         return
     assert data is not None
     assert out is not None
+    place = Place(ray=ray)
+    place.check(out)
     # Here, not above: one text needs neither readers nor writers, and must not wait for them.
     from longtail.app.console import progress, say
     from longtail.data import write_predictions
@@ -75,7 +81,11 @@ def predict(
     # Labels may be missing, and are not used.
     dataset = read(data, reading, model=loaded, with_labels=False)
     columns = _kept(keep, data, dataset.n_points, reading)
-    found = predict_in_chunks(loaded, conform(dataset, loaded), k, progress(), calibrated=decision.calibrated)
+    inputs = conform(dataset, loaded)
+    if place.ray is None:
+        found = predict_in_chunks(loaded, inputs, k, progress(), calibrated=decision.calibrated)
+    else:
+        found = _on_ray(place, model, {} if exponent is None else {"exponent": exponent}, inputs, k, decision)
     predictions = decision.apply(_filled(found, loaded, fallback), loaded)
     separator = {"separator": SEPARATOR, **(loaded.reading_ or {}), **reading}["separator"]  # as in the data
     ids, texts = (None, None) if _holds_numbers_only(out) else (dataset.ids, _label_texts(loaded))
@@ -84,6 +94,16 @@ def predict(
         ids=ids, columns=columns, separator=separator, overwrite=overwrite,
     )  # fmt: skip
     say(f"wrote {decision.described(predictions)} to {'stdout' if str(out) == '-' else out}")
+
+
+def _on_ray(place: Place, model: Path, adjusted: dict[str, Any], inputs: Any, k: int, decision: Any) -> Any:
+    from longtail.app.console import progress
+    from longtail.core.run import Run
+    from longtail.workflow.apply import ModelAt, predict_elsewhere
+
+    with place.engine() as engine:
+        shared = ModelAt(str(model.resolve()), adjusted, k, decision.calibrated)
+        return predict_elsewhere(shared, inputs, Run(progress(), engine=engine))
 
 
 def _check_given(text: str | None, data: Path | None, out: Path | None) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from longtail.app import options
+from longtail.app.fitting import Merge, Place, Ray, Shard, fit_and_save
 from longtail.app.reading import data_name, kept, read, reads_data
 
 _ROWS_LOOKED_AT = 10_000
@@ -41,6 +40,18 @@ Settings = Annotated[
 VocabularyFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Names and parents of labels: CSV, JSON or SKOS (.rdf .ttl .nt).")
 ]
+Base = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Model inside a wrapper, e.g. bonsai, or dismec,bonsai for ensemble."),
+]
+Weighting = Annotated[
+    str | None,
+    typer.Option(metavar="W", help="Weighting of the loss: pw, pw-cb, unbiased, or e.g. pw-cb:0.5 for half of it."),
+]
+Language = Annotated[str | None, typer.Option(metavar="CODE", help="Language of the names in the vocabulary, e.g. fi.")]
+UnitRows = Annotated[
+    bool, typer.Option("--unit-rows", help="Scale rows of features to length 1, in training and in prediction.")
+]
 
 
 @reads_data
@@ -50,26 +61,19 @@ def train(
     model: Model = None,
     minutes: Minutes = None,
     price: Price = None,
-    base: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Model inside a wrapper, e.g. bonsai, or dismec,bonsai for ensemble."),
-    ] = None,
-    weighting: Annotated[
-        str | None,
-        typer.Option(metavar="W", help="Weighting of the loss: pw, pw-cb, unbiased, or e.g. pw-cb:0.5 for half of it."),
-    ] = None,
+    base: Base = None,
+    weighting: Weighting = None,
     settings: Settings = None,
     vocabulary: VocabularyFile = None,
-    language: Annotated[
-        str | None, typer.Option(metavar="CODE", help="Language of the names in the vocabulary, e.g. fi.")
-    ] = None,
-    unit_rows: Annotated[
-        bool, typer.Option("--unit-rows", help="Scale rows of features to length 1, in training and in prediction.")
-    ] = False,
+    language: Language = None,
+    unit_rows: UnitRows = False,
     calibrate: options.Calibrate = "auto",
     threads: Annotated[int | None, typer.Option(metavar="N", help="Number of threads; default: all cores.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="S", min=0, help="Seed of all random numbers.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run (MODEL.partial).")] = False,
+    shard: Shard = None,
+    merge: Merge = False,
+    ray: Ray = None,
     overwrite: options.Overwrite = False,
     *,
     reading: dict[str, Any],
@@ -91,6 +95,8 @@ def train(
     options.check_threads(threads)
     check_choice("--calibrate", calibrate, ("auto", "yes", "no"))
     check_free(out, kind=KIND, overwrite=overwrite)
+    place = Place(shard, merge, ray)
+    place.check(out)
     values = parse_settings(settings or [])
     name = model or "auto"
     if name == "auto":
@@ -104,6 +110,7 @@ def train(
             threads=threads, seed=seed,
         )  # fmt: skip
         estimator.check_parameters()
+        place.check_model(estimator)
         return estimator
 
     _check_settings(build, without_vocabulary(values))
@@ -118,7 +125,8 @@ def train(
     if estimator.input_kind == "features" and not helps_another_process():
         _mention_lengths(estimator, dataset.X)
     estimator.reading_ = kept(reading)
-    fit_and_save(estimator, dataset, out, calibrate, name=data_name(data), resume=resume, overwrite=overwrite)
+    how: dict[str, Any] = {"resume": resume, "overwrite": overwrite, "place": place}
+    fit_and_save(estimator, dataset, out, calibrate, name=data_name(data), **how)
 
 
 def _for_choice(
@@ -243,71 +251,4 @@ def _mention_lengths(estimator: Any, X: Any) -> None:
     if not 0.5 <= usual <= 2:
         say(
             f"note: rows of features have lengths around {usual:.3g}, but most models expect 1; --unit-rows scales them"
-        )
-
-
-def fit_and_save(
-    estimator: Any, dataset: Any, out: Path, calibrate: str = "no", *, name: str, resume: bool, overwrite: bool
-) -> None:
-    """Fit a model, keep finished parts in OUT.partial meanwhile, and save it."""
-    from longtail.app.console import compiling_announced, progress, say
-    from longtail.core.checkpoint import Checkpoint
-    from longtail.core.processes import helps_another_process
-    from longtail.core.progress import Silent
-    from longtail.core.run import Run
-    from longtail.core.store import size_in_bytes
-    from longtail.features.pipeline import model_behind
-    from longtail.workflow.calibrate import calibrate_after_training
-
-    first = not helps_another_process()
-    partial = out.with_name(f"{out.name}.partial")
-    checkpoint = Checkpoint(partial, resume=resume)
-    started = time.perf_counter()
-    try:
-        inputs = dataset.texts if estimator.input_kind == "text" else dataset.X
-        run = Run(progress() if first else Silent(), checkpoint)
-        more = {} if dataset.weights is None else {"sample_weight": dataset.weights}
-        with compiling_announced() if first else nullcontext():
-            estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=run, **more)
-            done = calibrate_after_training(estimator, inputs, dataset.Y, calibrate, run, **more)
-        if first:
-            estimator.training_ = {"data": name, **estimator.training_}
-            estimator.save(out, overwrite=overwrite)
-    except BaseException as error:
-        _keep_or_clear(checkpoint, error, resume=resume)
-        raise
-    checkpoint.clear()
-    if not first:
-        return
-    seconds = time.perf_counter() - started
-    kind = type(model_behind(estimator)).__name__
-    say(
-        f"trained {kind} on {dataset.n_points:,} points with {dataset.n_labels:,} labels "
-        f"in {seconds:.1f} s; wrote {out} ({size_in_bytes(out) / 1e6:.1f} MB)"
-    )
-    if done is not None:
-        say(f"probabilities: {done}")
-    for line in getattr(model_behind(estimator), "report_", []):
-        say(line)
-
-
-def _keep_or_clear(checkpoint: Any, error: BaseException, *, resume: bool) -> None:
-    """Decide what an error leaves of an unfinished training, and say where it is.
-
-    With wrong data or parameters nothing is worth keeping. Whatever else ends a training (Ctrl-C, SIGTERM, a full disk,
-    too little memory, a loss that is not finite) must not cost the finished parts, just as a kill does not.
-    """
-    from longtail.app.console import say
-    from longtail.errors import DataError, ModelError, ParameterError
-
-    stopped = isinstance(error, KeyboardInterrupt)  # by Ctrl-C, SIGTERM or SIGHUP
-    wrong = isinstance(error, (DataError, ModelError, ParameterError))
-    if not resume and (wrong or not checkpoint.holds_parts()):
-        checkpoint.clear()
-        if stopped:
-            say("interrupted; no part was finished, and nothing was kept")
-    elif checkpoint.holds_parts():
-        say(
-            f"{'interrupted; ' * stopped}finished parts are kept in {checkpoint.folder}: "
-            "the same command with --resume continues from there; to discard them, delete that folder"
         )

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail.app import options
+from longtail.app.fitting import Place, Ray, fit_and_save
 from longtail.app.reading import data_name, kept, read, reads_data
 
 _MOST_ROWS = 12  # of the front, in the table that is printed
@@ -77,6 +78,7 @@ def tune(
     picture: Picture = None,
     seed: Annotated[int, typer.Option(metavar="S", min=0, help="Seed of the split, the search and the models.")] = 0,
     threads: Annotated[int | None, typer.Option(metavar="N", help="Number of threads; default: all cores.")] = None,
+    ray: Ray = None,
     overwrite: options.Overwrite = False,
     *,
     reading: dict[str, Any],
@@ -95,16 +97,19 @@ def tune(
         folds, seed, threads, screen, {"seconds": max_seconds, "memory_mb": max_memory, "model_mb": max_size},
         parse_propensity(propensity),
     ).checked()  # fmt: skip
+    place = Place(ray=ray)
     outputs = _Outputs(study, pick, recipe, out, recipes, picture, overwrite)
     outputs.check(asked, resume=resume, data=data)
+    place.check(study)
     dataset = read(data, reading)
     plan = plan_of(asked, text=dataset.X is None)
     _check_dataset(plan, dataset, data)
     parts = parts_of(dataset, asked, plan, data)
-    found = _search(study, plan, parts, identity_of(dataset, asked, plan), asked)
+    with place.engine() as engine:
+        found = _search(study, plan, parts, identity_of(dataset, asked, plan), asked, engine)
     chosen = outputs.write(found, plan, asked, dataset, data, reading)
     _print_front(found, plan, chosen)
-    outputs.train(chosen, plan, dataset, reading, data_name(data))
+    outputs.train(chosen, plan, dataset, reading, data_name(data), place)
 
 
 def _names(text: str) -> list[str]:
@@ -118,7 +123,7 @@ def _check_dataset(plan: Any, dataset: Any, data: Path) -> None:
         check_points(plan.candidate(name, {}).estimator(text=dataset.X is None), dataset, data, name, separate=False)
 
 
-def _search(study: Path, plan: Any, parts: Any, identity: dict[str, Any], asked: Any) -> list[Any]:
+def _search(study: Path, plan: Any, parts: Any, identity: dict[str, Any], asked: Any, engine: Any) -> list[Any]:
     from longtail.app.console import compiling_announced, progress, say
     from longtail.tune.front import found_in
     from longtail.tune.report import Progress, no_result, said_of_split
@@ -129,7 +134,7 @@ def _search(study: Path, plan: Any, parts: Any, identity: dict[str, Any], asked:
         shown = Progress(plan, asked, progress(), say)
         with shown.running(journal.study.get_trials(deepcopy=False)):
             try:
-                Search(plan, parts, journal).run(trials=asked.trials, minutes=asked.minutes, after=shown.after)
+                Search(plan, parts, journal, engine).run(trials=asked.trials, minutes=asked.minutes, after=shown.after)
             except KeyboardInterrupt:
                 say(f"interrupted; finished trials are in {study}: the same command with --resume continues")
                 raise
@@ -213,16 +218,14 @@ class _Outputs:
             say(f"wrote {self.picture}")
         return chosen
 
-    def train(self, chosen: Any, plan: Any, dataset: Any, reading: dict[str, Any], name: str) -> None:
+    def train(self, chosen: Any, plan: Any, dataset: Any, reading: dict[str, Any], name: str, place: Place) -> None:
         """Train the pick on all points, if a model was asked for."""
-        from longtail.app.train import fit_and_save
-
         if self.out is None:
             return
         candidate = plan.candidate(chosen.model, chosen.values)
         estimator = candidate.estimator(text=dataset.X is None, point=chosen.point)
         estimator.reading_ = kept(reading)
-        fit_and_save(estimator, dataset, self.out, name=name, resume=False, overwrite=self.overwrite)
+        fit_and_save(estimator, dataset, self.out, name=name, resume=False, overwrite=self.overwrite, place=place)
 
 
 def _data_section(data: Path, file: Path, asked: Any, reading: dict[str, Any]) -> dict[str, Any]:

@@ -73,8 +73,9 @@ class Decoupling:
         Decoupled
         """
         by_label = Y.tocsc()
-        models = []
-        for name, labels, n_aug in (("head", self.head, 0), ("tail", self.tail, self.n_aug)):
+
+        def one(part: tuple[str, NDArray[np.int32], int]) -> Estimator:
+            name, labels, n_aug = part
             own = by_label[:, labels].tocsr()
             carries = np.diff(own.indptr) > 0
             if not carries.any():
@@ -87,7 +88,9 @@ class Decoupling:
                 carried = sparse.csr_matrix(sparse.vstack([carried, *[carried[copied]] * n_aug], format="csr"))
             names = names_of(labels, label_names, carried.shape[1])
             with self._naming_the_part(name, labels.size):
-                models.append(self.new_base().fit(points, carried, label_names=names, run=run.part(name)))
+                return self.new_base().fit(points, carried, label_names=names, run=run.part(name))
+
+        models = run.each(one, [("head", self.head, 0), ("tail", self.tail, self.n_aug)])
         return Decoupled(models, self.head, self.tail)
 
     @contextmanager

@@ -15,7 +15,7 @@ from longtail.compose.reranker import check_groups
 from longtail.core.calibration import CalibrationOfGroups, Floats
 from longtail.core.check_arrays import check_finite
 from longtail.core.compiled import njit
-from longtail.core.estimator import Prepared
+from longtail.core.estimator import Estimator, Prepared
 from longtail.core.explanation import Explanation, added
 from longtail.core.parameters import check_choice, check_whole
 from longtail.core.predictions import Predictions
@@ -157,18 +157,22 @@ class Ensemble(Splits, Wrapper):
         if self.weights is not None and not isinstance(self.weights, str):
             self.weights_ = _check_weights(self.weights, n_models)
         if self.prefit:
-            self.parts_ = self.parts
-            self.label_counts_, self.n_points_ = self.models_[0].label_counts_, self.models_[0].n_points_
-        else:
-            self.parts_ = [
-                new_part(model).fit(X, Y, label_names=self.label_names_, run=run.part(f"model-{i}"))
-                for i, model in enumerate(self.parts)
-            ]
-        if self.combine == "scores" or isinstance(self.weights, str):
-            self._learn_from_unseen(X, Y, run)
+            self.label_counts_, self.n_points_ = self.parts[0].label_counts_, self.parts[0].n_points_
+        asked = range(n_models) if self.combine == "scores" or isinstance(self.weights, str) else range(0)
+        self.parts_, found = run.together(
+            lambda: run.each(lambda i: self._fitted(i, X, Y, run), range(n_models)),
+            lambda: run.each(lambda i: self._unseen(i, X, Y, run), asked),
+        )
+        if found:
+            self._learn_from_unseen(found, Y)
 
-    def _learn_from_unseen(self, X: Any, Y: sparse.csr_matrix, run: Run) -> None:
-        found = [self._unseen(i, X, Y, run) for i in range(len(self.parts))]
+    def _fitted(self, i: int, X: Any, Y: sparse.csr_matrix, run: Run) -> Estimator:
+        model: Estimator = self.parts[i]
+        if self.prefit:
+            return model
+        return new_part(model).fit(X, Y, label_names=self.label_names_, run=run.part(f"model-{i}"))
+
+    def _learn_from_unseen(self, found: list[Unseen], Y: sparse.csr_matrix) -> None:
         truth = Y[found[0].rows]  # the same points for every model
         if self.combine == "scores":
             self.calibrations_ = [
@@ -180,7 +184,7 @@ class Ensemble(Splits, Wrapper):
     def _unseen(self, i: int, X: Any, Y: sparse.csr_matrix, run: Run) -> Unseen:
         k = min(self.candidates, Y.shape[1])
         if self.prefit:
-            return predict_given(self.models_[i], X, self, k=k)
+            return predict_given(self.parts[i], X, self, k=k)
         new = lambda: new_part(self.parts[i])  # noqa: E731
         names = self.label_names_
         return predict_unseen(new, X, Y, self, k=k, run=run, label_names=names, name=f"unseen-{i}")

@@ -86,8 +86,11 @@ class Reranker(Splits, Wrapper):
         if self.prefit:
             return [self.base], predict_given(self.base, X, self, k=k)
         names = self.label_names_
-        unseen = predict_unseen(self._new_part, X, Y, self, k=k, run=run, label_names=names)
-        return [self._new_part().fit(X, Y, label_names=names, run=run.part("base"))], unseen
+        unseen, base = run.together(
+            lambda: predict_unseen(self._new_part, X, Y, self, k=k, run=run, label_names=names),
+            lambda: self._new_part().fit(X, Y, label_names=names, run=run.part("base")),
+        )
+        return [base], unseen
 
     def _predict(self, X: Any, k: int) -> Predictions:
         labels, log_odds = self._propose(X, k)

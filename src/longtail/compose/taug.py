@@ -112,8 +112,11 @@ class Taug(Splits, Wrapper):
     def _fit(self, prepared: Prepared, run: Run) -> None:
         X, Y = prepared.X, prepared.Y
         self.head_, self.tail_ = head_and_tail(self.label_counts_, self.tau)
-        self.calibrations_ = self._calibrated(X, Y, run) if self.merge == "calibrated" else []
-        self.parts_ = self._decoupling().fit(X, Y, label_names=self.label_names_, run=run).models
+        self.calibrations_, decoupled = run.together(
+            lambda: self._calibrated(X, Y, run) if self.merge == "calibrated" else [],
+            lambda: self._decoupling().fit(X, Y, label_names=self.label_names_, run=run),
+        )
+        self.parts_ = decoupled.models
         self.score_groups_ = self._score_groups()
 
     def _explain(self, X: Any, label: int) -> Explanation:

@@ -9,7 +9,7 @@ import logging
 import os
 import shutil
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +47,14 @@ class Checkpoint:
         Folder of the parts; `open` creates it inside an existing folder.
     resume : bool
         Keep the parts of an earlier run of the same job; if False, start over.
+    sources : sequence of Path, default ()
+        Folders of the same job that more finished parts are read from; nothing is written there.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], *, resume: bool) -> None:
+    def __init__(self, folder: str | os.PathLike[str], *, resume: bool, sources: Sequence[Path] = ()) -> None:
         self.folder = Path(folder)
         self.resume = resume
+        self.sources = sources
         self._opened = False
         self._inner = False
         self._unlock: Callable[[], Any] = lambda: None
@@ -67,11 +70,13 @@ class Checkpoint:
         Raises
         ------
         OutputError
-            If the folder holds other files or the parts of another job, is in use, or cannot be written.
+            If the folder holds other files or the parts of another job, is in use, or cannot be written, or if a source
+            belongs to another job.
         """
         if helps_another_process():
             return
         identity = json.dumps({**job, "longtail": longtail.__version__}, sort_keys=True)
+        self._check_sources(identity)
         file = self.folder / _JOB
         with self._output_errors():
             if self.folder.exists() and not file.is_file() and self._foreign_files():
@@ -104,6 +109,16 @@ class Checkpoint:
             )
         if not self._inner and not any(self.folder.rglob("*.safetensors")):
             logger.warning("%s holds no finished parts yet; starting from the beginning", self.folder)
+
+    def _check_sources(self, identity: str) -> None:
+        """Raise OutputError for sources of another job; one that has none of the parts has no job either."""
+        for source in self.sources:
+            file = source / _JOB
+            if file.is_file() and file.read_bytes() != identity.encode():
+                raise OutputError(
+                    f"{source} belongs to another training: its data, parameters or version of longtail differ; make "
+                    "it again with the same ones"
+                )
 
     def _foreign_files(self) -> list[Path]:
         """Return the files that are not left over from a run that was killed right at its start."""
@@ -148,9 +163,12 @@ class Checkpoint:
         dict of str to ndarray, or None
             None if the part is not finished, or its file is damaged.
         """
-        file = self.folder / f"{part}.safetensors"
-        if not file.is_file() or (helps_another_process() and not self.resume):
+        if helps_another_process() and not self.resume:
             return None
+        files = [folder / f"{part}.safetensors" for folder in (self.folder, *self.sources)]
+        return next((arrays for file in files if file.is_file() and (arrays := self._read(file)) is not None), None)
+
+    def _read(self, file: Path) -> dict[str, Array] | None:
         try:
             with safe_open(file, "numpy") as content:
                 arrays = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118 - no mapping
@@ -179,7 +197,7 @@ class Checkpoint:
 
     def part(self, name: str) -> Checkpoint:
         """Return a checkpoint inside this one, for a model that is trained as part of this job."""
-        inner = Checkpoint(self.folder / name, resume=self.resume)
+        inner = Checkpoint(self.folder / name, resume=self.resume, sources=[source / name for source in self.sources])
         inner._inner = True
         return inner
 

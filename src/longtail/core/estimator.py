@@ -93,6 +93,8 @@ class Estimator(Answers, Parameterised):
     free_on_resume: ClassVar[tuple[str, ...]] = ()
     # Parameters that belong to the training machine, such as folders: a saved model has their defaults.
     not_saved: ClassVar[tuple[str, ...]] = ()
+    # Whether most of the training is in independent parts (`Run.map`), which shards can divide.
+    trains_in_parts: bool = False
 
     n_labels_: int
     n_points_: int

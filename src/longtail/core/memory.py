@@ -1,4 +1,4 @@
-"""Large work arrays on huge pages."""
+"""Large work arrays on huge pages, and arrays that nobody writes to."""
 
 from __future__ import annotations
 
@@ -42,3 +42,14 @@ def huge_zeros(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray
     start = -raw.ctypes.data % _HUGE_PAGE
     aligned: NDArray[Any] = raw[start : start + count * dtype.itemsize].view(dtype)
     return aligned.reshape(shape)
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a read-only view.
+
+    Mapped arrays and those of Ray's object store are read-only, and Numba compiles kernels for writable and read-only
+    arrays separately. Data that kernels only read is therefore read-only everywhere.
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -15,9 +15,16 @@ import numpy as np
 from longtail.errors import ParameterError
 
 _MOST_PER_CORE = 8
+_most: int | None = None
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+def limit_threads(most: int) -> None:
+    """Let this process use at most so many threads: a worker of a cluster shares its machine with others."""
+    global _most
+    _most = most
 
 
 def thread_count(n_jobs: int | None) -> int:
@@ -27,11 +34,12 @@ def thread_count(n_jobs: int | None) -> int:
     them.
     """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    available = min(available, _most or available)
     if n_jobs is None or n_jobs == -1:
         return available
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs < 1:
         raise ParameterError(f"n_jobs is {n_jobs!r}, but must be a whole number of threads, or -1 for all cores")
-    return min(int(n_jobs), _MOST_PER_CORE * available)
+    return min(int(n_jobs), _most or _MOST_PER_CORE * available)
 
 
 @contextlib.contextmanager

@@ -130,22 +130,27 @@ def predict_unseen(
     -------
     Unseen
     """
-    rows, predictions, groups = [], [], []
-    for number, (train, test) in enumerate(splits.split(n_rows(X))):
+
+    def fold(numbered: tuple[int, tuple[NDArray[np.intp], NDArray[np.intp]]]) -> dict[str, NDArray[Any]]:
+        number, (train, test) = numbered
         part = f"{name}-{number:03d}"
         saved = run.checkpoint.get(part) if run.checkpoint else None
         if saved is None:
             own = run.part(part)
             base = new_base().fit(rows_of(X, train), Y[train], label_names=label_names, run=own)
-            found = predict_rows(base, X, test, k)
-            saved = {"labels": found.labels, "scores": found.scores, "groups": score_groups(base, found.labels)}
+            best = predict_rows(base, X, test, k)
+            saved = {"labels": best.labels, "scores": best.scores, "groups": score_groups(base, best.labels)}
             if run.checkpoint and own.checkpoint:
                 run.checkpoint.put(part, saved)
                 own.checkpoint.clear()
-        rows.append(test)
-        predictions.append(Predictions(saved["labels"], saved["scores"]))
-        groups.append(saved["groups"])
-    return Unseen(np.concatenate(rows), Predictions.concatenate(predictions), np.concatenate(groups))
+        return {**saved, "rows": test}
+
+    found = run.each(fold, enumerate(splits.split(n_rows(X))))
+    return Unseen(
+        np.concatenate([one["rows"] for one in found]),
+        Predictions.concatenate([Predictions(one["labels"], one["scores"]) for one in found]),
+        np.concatenate([one["groups"] for one in found]),
+    )
 
 
 def score_groups(base: Any, labels: NDArray[np.int32]) -> NDArray[np.int8]:

@@ -64,6 +64,11 @@ class Wrapper(Estimator):
         return [getattr(self, self.slot)]
 
     @property
+    def trains_in_parts(self) -> bool:  # type: ignore[override]
+        """Whether all the models inside train in independent parts."""
+        return bool(self.parts) and all(new_part(part).trains_in_parts for part in self.parts)
+
+    @property
     def base_(self) -> Any:
         """The fitted part, for wrappers with one."""
         return self.parts_[0]

@@ -29,7 +29,7 @@ from longtail.objectives import resolve_weighting
 
 # Solvers load Numba and are imported where training begins: a loaded model that predicts one point does without.
 if TYPE_CHECKING:
-    from longtail.linear.groups import Group
+    from longtail.linear.groups import Group, Solvers
 
 logger = logging.getLogger(__name__)
 
@@ -116,6 +116,7 @@ class DiSMEC(Estimator):
     # What the log advises when labels have not reached `tol` after `max_passes`.
     remedy = "raise max_passes or tol"
     adjustable = not_saved = ("device",)
+    trains_in_parts = True
 
     weighting: Any = None
     C: float = 1.0
@@ -211,14 +212,17 @@ class DiSMEC(Estimator):
         assert isinstance(prepared, PointsWithWeights)
         Y = prepared.Y
         own, _ = resolve_weighting(self.weighting).coefficients(self.label_counts_, self.n_points_)
+        if self.device == "cuda" and run.engine.elsewhere:
+            raise ParameterError("device='cuda' trains on the GPUs of this machine alone; set device='cpu'")
         graded = _has_relevances(Y)
-        if self.device != "cpu" and not graded and self._fit_on_gpus(prepared, own, run):
+        on_gpus = self.device != "cpu" and not graded and not run.engine.elsewhere
+        if on_gpus and self._fit_on_gpus(prepared, own, run):
             return
         # Dual variables are those of points, which working sets have only some of.
         full = self.solver == "full" or self.warm_start or graded
         rare = np.zeros(Y.shape[1], np.bool_) if full else rare_labels(Y, self.loss)
         same_as = identical_labels(Y, own) if rare.any() else np.arange(Y.shape[1])
-        self._train(self._groups(prepared, own, rare, same_as), same_as, run, prepared.duals)
+        self._train(*self._groups(prepared, own, rare, same_as), same_as, run)
 
     def _fit_on_gpus(self, prepared: PointsWithWeights, own: NDArray[np.floating], run: Run) -> bool:
         """Train on GPUs and return True, or return False if the CPU is to do it."""
@@ -236,10 +240,10 @@ class DiSMEC(Estimator):
 
     def _groups(
         self, prepared: PointsWithWeights, own: NDArray[np.floating], rare: NDArray[np.bool_], same_as: NDArray[np.intp]
-    ) -> list[Group]:
+    ) -> tuple[Solvers, list[Group]]:
         """Return all labels that have points, of identical ones the first: blocks of frequent ones, then rare ones."""
         from longtail.linear.blocks import label_blocks
-        from longtail.linear.groups import Group
+        from longtail.linear.groups import Group, Solvers
         from longtail.linear.rare import GROUP, WorkingSetSolver
         from longtail.linear.solver import BlockSolver
 
@@ -247,17 +251,19 @@ class DiSMEC(Estimator):
         settings: dict[str, Any] = {"positive_weights": own, "point_weights": prepared.weights, "seed": seed}
         full = BlockSolver(X, Y, self.solver_options(), **settings)
         if not rare.any():
-            return [Group(block, full) for block in label_blocks(X, Y, seed=seed)]
+            blocks = label_blocks(X, Y, seed=seed)
+            return Solvers([full], prepared.duals), [Group(block, 0) for block in blocks]
         once = same_as == np.arange(Y.shape[1])
         frequent = np.flatnonzero(once & ~rare & (self.label_counts_ > 0))
         blocks = label_blocks(X, sparse.csr_matrix(Y[:, frequent]), seed=seed)
-        groups = [Group(frequent[block], full) for block in blocks]
+        groups = [Group(frequent[block], 0) for block in blocks]
         sets = WorkingSetSolver(X, Y, self.solver_options(), **settings)
         few = np.flatnonzero(once & rare)
         few = few[np.argsort(-self.label_counts_[few], kind="stable")]
-        return groups + [Group(few[i : i + GROUP], sets) for i in range(0, few.size, GROUP)]
+        groups += [Group(few[i : i + GROUP], 1) for i in range(0, few.size, GROUP)]
+        return Solvers([full, sets], prepared.duals), groups
 
-    def _train(self, groups: list[Group], same_as: NDArray[np.intp], run: Run, start: sparse.csr_matrix | None) -> None:
+    def _train(self, solvers: Solvers, groups: list[Group], same_as: NDArray[np.intp], run: Run) -> None:
         from longtail.linear.groups import train_groups
 
         # As in every other model, labels without training points are never predicted.
@@ -271,7 +277,7 @@ class DiSMEC(Estimator):
             weights.append(trained.weights)
             duals.append(trained.duals)
 
-        train_groups(groups, keep, run=run, n_jobs=self.n_jobs, duals=start)
+        train_groups(solvers, groups, keep, run=run, n_jobs=self.n_jobs)
         order = [group.labels for group in groups]
         self.gaps_ = self.gaps_[same_as]
         self._keep(Weights.of_rows(weights, order, intercepts, same_as, self.n_features_in_, self.weight_dtype))

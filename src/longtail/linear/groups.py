@@ -1,18 +1,16 @@
-"""Training groups of labels in threads, whatever solver each of them needs."""
+"""Training groups of labels, whatever solver each of them needs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longtail.core.progress import reported
 from longtail.core.run import Run
-from longtail.core.threads import in_threads
 from longtail.linear.options import TrainedBlock
 
 
@@ -21,55 +19,59 @@ class LabelTrainer(Protocol):
 
     def train(self, labels: NDArray[np.intp], *, duals: sparse.csr_matrix | None = None) -> TrainedBlock: ...
 
+    def memory(self) -> int:
+        """Return the bytes that training some labels takes, besides the training data."""
+
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Labels that are trained, and kept in a checkpoint, together."""
+    """Labels that are trained, and kept in a checkpoint, together; `solver` is a place in `Solvers.trainers`."""
 
     labels: NDArray[np.intp]
-    trainer: LabelTrainer
+    solver: int
+
+
+@dataclass(frozen=True, eq=False)
+class Solvers:
+    """What all groups share: the training data in the form of each solver, and dual variables to start from."""
+
+    trainers: Sequence[LabelTrainer]
+    duals: sparse.csr_matrix | None = None  # (labels, points)
+
+
+def train_group(solvers: Solvers, group: Group) -> dict[str, NDArray[Any]]:
+    """Train the labels of a group."""
+    duals = None if solvers.duals is None else solvers.duals[group.labels]
+    return solvers.trainers[group.solver].train(group.labels, duals=duals).to_arrays()
 
 
 def train_groups(
+    solvers: Solvers,
     groups: Sequence[Group],
     keep: Callable[[NDArray[np.intp], TrainedBlock], None],
     *,
     run: Run,
     n_jobs: int | None,
-    duals: sparse.csr_matrix | None = None,
 ) -> None:
-    """Train groups in threads; read finished ones from the run's checkpoint and write new ones to it.
+    """Train groups; finished ones come from the run's checkpoint, which keeps new ones.
 
     Parameters
     ----------
+    solvers : Solvers
+        What the groups share.
     groups : sequence of Group
         Those that take longest should come first.
     keep : callable
         Called as `keep(labels, trained)` for each group, in order.
     run : Run
-        Progress and checkpoint.
+        Progress, checkpoint and engine.
     n_jobs : int or None
         Number of threads.
-    duals : (L, n) csr_matrix, optional
-        Dual variables to start from; zero by default.
     """
-
-    def work(number: int) -> TrainedBlock:
-        labels, checkpoint = groups[number].labels, run.checkpoint
-        saved = checkpoint.get(f"block-{number:06d}") if checkpoint else None
-        # Blocks depend on similarities in floating point: another machine may cut them differently.
-        if saved is not None and np.array_equal(saved["labels"], labels):
-            return TrainedBlock.from_arrays(saved)
-        trained = groups[number].trainer.train(labels, duals=None if duals is None else duals[labels])
-        if checkpoint:
-            checkpoint.put(f"block-{number:06d}", trained.to_arrays() | {"labels": labels})
-        return trained
-
-    n_labels = sum(group.labels.size for group in groups)
-    with (
-        reported(run.progress, "training labels", n_labels) as advance,
-        in_threads(work, range(len(groups)), n_jobs=n_jobs) as results,
-    ):
-        for group, trained in zip(groups, results, strict=True):
-            keep(group.labels, trained)
-            advance(group.labels.size)
+    with run.map(
+        train_group, groups, shared=solvers, name="block", title="training labels",
+        sizes=[group.labels.size for group in groups], mark=lambda group: group.labels, n_jobs=n_jobs,
+        memory=max((trainer.memory() for trainer in solvers.trainers), default=0),
+    ) as results:  # fmt: skip
+        for group, arrays in zip(groups, results, strict=True):
+            keep(group.labels, TrainedBlock.from_arrays(arrays))

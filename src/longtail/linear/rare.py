@@ -9,11 +9,13 @@ kernels read. What is known about accuracy and time is in docs/dismec.md.
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.memory import read_only
 from longtail.linear import limits
 from longtail.linear.options import SolverOptions, TrainedBlock
 from longtail.linear.rare_kernels import train_labels
@@ -85,12 +87,24 @@ class WorkingSetSolver:
         self.options, self.seed = options, seed
         self.n_points, self.n_features = X.shape
         by_label = Y.tocsc()
-        self._members = by_label.indptr.astype(np.int64), by_label.indices.astype(np.int32)
-        self._costs = np.asarray(options.C * positive_weights, np.float32)
+        members = by_label.indptr.astype(np.int64), by_label.indices.astype(np.int32)
+        self._members = read_only(members[0]), read_only(members[1])
+        self._costs = read_only(np.asarray(options.C * positive_weights, np.float32))
         weights = np.ones(X.shape[0], np.float32) if point_weights is None else np.asarray(point_weights, np.float32)
         self._points = _points(X, weights)
         self._sample = _sample(X, min(_SAMPLE, X.shape[0]), seed)
         self._scratch = threading.local()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return everything but the arrays of threads, which other processes make for themselves."""
+        return {name: value for name, value in vars(self).items() if name != "_scratch"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _scratch=threading.local())
+
+    def memory(self) -> int:
+        """Return the bytes of a thread's arrays: three over all points, two over all features."""
+        return int(4 * (3 * self.n_points + 2 * self.n_features))
 
     def train(self, labels: NDArray[np.intp], *, duals: sparse.csr_matrix | None = None) -> TrainedBlock:
         """Train some labels, each on its own; `duals` has no meaning here."""
@@ -101,7 +115,7 @@ class WorkingSetSolver:
         )  # fmt: skip
         prune = np.float32(min(options.prune, float(np.finfo(np.float32).max)))
         ptr, features, values, intercepts, gaps = train_labels(
-            self._points, self._sample, self._members, labels, self._costs, settings, prune, self.seed,
+            self._points, self._sample, self._members, read_only(labels), self._costs, settings, prune, self.seed,
             self._own_scratch(),
         )  # fmt: skip
         weights = sparse.csr_matrix((values, features, ptr), shape=(labels.size, self.n_features))
@@ -141,11 +155,15 @@ def _points(X: sparse.csr_matrix, weights: NDArray[np.float32]) -> Points:
         weight[used] = np.add.reduceat(own.astype(np.float64), starts)
         square[used] = np.add.reduceat(own.astype(np.float64) * np.square(by_feature.data, dtype=np.float64), starts)
     total = np.float32(weights.sum(dtype=np.float64))
-    return Points(
+    found = Points(
         X.indptr.astype(np.int64), X.indices.view(np.uint32), X.data, weights, total,
         ptr, by_feature.indices.view(np.uint32), by_feature.data,
         largest, weight, square, np.diff(ptr) >= _COMMON * X.shape[0],
     )  # fmt: skip
+    arrays: dict[str, Any] = {
+        name: read_only(part) for name, part in found._asdict().items() if isinstance(part, np.ndarray)
+    }
+    return found._replace(**arrays)
 
 
 def _sample(X: sparse.csr_matrix, size: int, seed: int) -> Sample:
@@ -154,6 +172,5 @@ def _sample(X: sparse.csr_matrix, size: int, seed: int) -> Sample:
     by_feature.sort_indices()
     number = np.full(X.shape[0], -1, np.int32)
     number[points] = np.arange(size)
-    return Sample(
-        points, number, by_feature.indptr.astype(np.int64), by_feature.indices.astype(np.int32), by_feature.data
-    )
+    by_row = by_feature.indptr.astype(np.int64), by_feature.indices.astype(np.int32), by_feature.data
+    return Sample(*map(read_only, (points, number, *by_row)))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.compiled import njit
-from longtail.core.memory import huge_zeros
+from longtail.core.memory import huge_zeros, read_only
 from longtail.linear import kernels, limits
 from longtail.linear.options import LOSSES, SolverOptions, TrainedBlock
 from longtail.linear.simd import BLOCK
@@ -59,11 +59,12 @@ class Problem:
         point_weights: NDArray[np.float32] | None = None,
         relevances: NDArray[np.float32] | None = None,
     ) -> None:
-        self.X, self.members, self.costs, self.n_features = X, members, costs, n_features
-        self.norms = _row_norms(*X)
+        self.X, self.members = tuple(map(read_only, X)), tuple(map(read_only, members))
+        self.costs, self.n_features = costs, n_features
+        self.norms = read_only(_row_norms(*self.X))
         self.n_points = self.norms.size
-        self.point_weights = np.ones(self.n_points, np.float32) if point_weights is None else point_weights
-        self.relevances = np.empty(0, np.float32) if relevances is None else relevances
+        self.point_weights = read_only(np.ones(self.n_points, np.float32) if point_weights is None else point_weights)
+        self.relevances = read_only(np.empty(0, np.float32) if relevances is None else relevances)
 
     def solve(
         self, labels: NDArray[np.intp], options: SolverOptions, seed: int, *, duals: sparse.csr_matrix | None = None
@@ -88,7 +89,7 @@ class Problem:
         costs = np.full((2, BLOCK), options.C, np.float32)
         costs[1, : labels.size] = self.costs[labels]
         indptr, points, positions = self.members
-        members = _members(indptr, points, self.relevances, labels, positions, self.n_points)
+        members = _members(indptr, points, self.relevances, read_only(labels), positions, self.n_points)
         a = huge_zeros((self.n_points, BLOCK))
         W = huge_zeros((self.n_features, BLOCK))
         if duals is not None:
@@ -158,6 +159,10 @@ class BlockSolver:
             options.C, self._problem.costs, trained, "label", self._problem.point_weights,
             relevance=float(by_label.data.min(initial=1)),
         )  # fmt: skip
+
+    def memory(self) -> int:
+        """Return the bytes of a block: its dual variables and weights."""
+        return int(4 * BLOCK * (self.n_points + self.n_features))
 
     def train(self, labels: NDArray[np.intp], *, duals: sparse.csr_matrix | None = None) -> TrainedBlock:
         """Train at most BLOCK labels, starting from zero or from the given dual variables (labels, points)."""

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from longtail.bench import memory
+from longtail.core.engine import Engine, Threads
+from longtail.core.run import Run
 from longtail.core.store import size_in_bytes
 from longtail.tune.candidate import Candidate
 from longtail.tune.curve import SWEPT, Point, curve_of, mean_curve
@@ -37,6 +39,7 @@ def fit(
     *,
     swept: Collection[str] = SWEPT,
     after: Callable[[int, list[Point]], None] = lambda number, curve: None,
+    engine: Engine | None = None,
 ) -> Outcome:
     """Train on each part and return the mean of the curves and the largest costs.
 
@@ -52,6 +55,8 @@ def fit(
         Options that are swept on the predictions, unless the candidate sets them.
     after : callable, optional
         Called after each part but the last with the number of parts so far and the mean curve; it may raise to end.
+    engine : Engine, optional
+        Where the parts of a training run; threads by default.
 
     Returns
     -------
@@ -65,7 +70,7 @@ def fit(
             memory.reset_peak()
         model = candidate.estimator()
         started = time.perf_counter()
-        model.fit(train, part.Y, label_names=part.label_names)
+        model.fit(train, part.Y, label_names=part.label_names, run=Run(engine=engine or Threads()))
         costs.append((time.perf_counter() - started, memory.peak() / 1e6, _megabytes(model)))
         curves.append(curve_of(model, dev, part, objectives, set(swept) - set(candidate.own_names())))
         if number < len(parts):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from longtail.core.engine import Engine, Threads
 from longtail.errors import LongtailError, ParameterError
 from longtail.tune.candidate import Candidate
 from longtail.tune.curve import told
@@ -83,11 +84,14 @@ class Search:
         One part of the data, or one per fold.
     journal : Journal
         The open study.
+    engine : Engine, default Threads()
+        Where the parts of a training run.
     """
 
     plan: Plan
     parts: Sequence[Part]
     journal: Any
+    engine: Engine = field(default_factory=Threads)
 
     def run(self, *, trials: int | None, minutes: float | None, after: Callable[[Any], None]) -> None:
         """Run trials until there are enough of them, or no time is left.
@@ -117,9 +121,8 @@ class Search:
         candidate = self.plan.candidate(model, values)
         try:
             self._screen(trial, candidate)
-            outcome = fit(
-                candidate, self.parts, self.plan.objectives, after=lambda n, curve: self._judge(trial, n, curve)
-            )
+            after = lambda n, curve: self._judge(trial, n, curve)  # noqa: E731
+            outcome = fit(candidate, self.parts, self.plan.objectives, after=after, engine=self.engine)
         except Ended:
             study.tell(trial, state=TrialState.PRUNED)
         except LongtailError as error:
@@ -153,7 +156,8 @@ class Search:
         if share * part.Y.shape[0] < _LEAST_SCREENED:
             return
         try:
-            curve = fit(candidate, [part.screen(share, self.plan.seed)], self.plan.objectives).curve
+            few = [part.screen(share, self.plan.seed)]
+            curve = fit(candidate, few, self.plan.objectives, engine=self.engine).curve
         except LongtailError:  # too few points for these parameters; all of them may be enough
             return
         self._judge(trial, 0, curve)

@@ -12,16 +12,15 @@ from scipy import sparse
 from longtail.core.estimator import Estimator, Prepared
 from longtail.core.parameters import check_at_least_zero, check_choice, check_positive, check_whole
 from longtail.core.predictions import Predictions
-from longtail.core.progress import reported
 from longtail.core.run import Run
 from longtail.core.state import State
-from longtail.core.threads import in_threads, thread_count
+from longtail.core.threads import thread_count
 from longtail.errors import ParameterError
 from longtail.linear.dismec import DiSMEC
 from longtail.objectives.propensity import Propensities, PropensityModel, propensities_from
 from longtail.trees.instance.descend import top_of_forest
 from longtail.trees.instance.forest import Forest
-from longtail.trees.instance.grow import Grower, GrowOptions
+from longtail.trees.instance.grow import Grower, GrowOptions, grow_tree
 from longtail.trees.instance.tail import Centres, Classifiers
 
 _LARGEST = 1e10  # of C, bias, gamma and inverse propensities: their products with features must fit float32
@@ -67,6 +66,8 @@ class FastXML(Estimator):
     share of the points that are on this side, so that both sides weigh the same.
     """
 
+    trains_in_parts = True
+
     n_trees: int = 50
     max_leaf: int = 10
     labels_per_leaf: int = 100
@@ -91,27 +92,11 @@ class FastXML(Estimator):
         options = GrowOptions(self.max_leaf, self.labels_per_leaf, self.C, self.bias)
         weights = self._label_weights()
         grower = Grower(prepared.X, prepared.Y, options, label_weights=weights, seed=self.random_state)
-        checkpoint = run.checkpoint
-
-        def work(number: int) -> Forest:
-            name = f"tree-{number:04d}"
-            saved = checkpoint.get(name) if checkpoint else None
-            if saved is not None:
-                return Forest.from_arrays(saved, self.n_features_in_, self.n_labels_)
-            tree = grower.grow(number)
-            if checkpoint:
-                checkpoint.put(name, tree.to_state().arrays)
-            return tree
-
-        trees = []
-        with (
-            reported(run.progress, "growing trees", self.n_trees) as advance,
-            in_threads(work, range(self.n_trees), n_jobs=self.n_jobs) as grown,
-        ):
-            for tree in grown:
-                trees.append(tree)
-                advance()
-        self.forest_ = Forest.joined(trees)
+        with run.map(
+            grow_tree, range(self.n_trees), shared=grower, name="tree", title="growing trees", n_jobs=self.n_jobs
+        ) as grown:
+            shape = self.n_features_in_, self.n_labels_
+            self.forest_ = Forest.joined([Forest.from_arrays(arrays, *shape) for arrays in grown])
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
         return top_of_forest(X, self.forest_, k, n_jobs=self.n_jobs)
@@ -251,12 +236,13 @@ class PfastreXML(PfastXML):
         return Classifiers.learner(self.weighting, n_jobs=self.n_jobs, random_state=self.random_state)
 
     def _fit(self, prepared: Prepared, run: Run) -> None:
-        super()._fit(prepared, run)
-        X, Y = prepared.X, prepared.Y
+        grow = super()._fit
+        _, self.tail_ = run.together(lambda: grow(prepared, run), lambda: self._tail(prepared.X, prepared.Y, run))
+
+    def _tail(self, X: sparse.csr_matrix, Y: sparse.csr_matrix, run: Run) -> Centres | Classifiers:
         if self.tail == "linear":
-            self.tail_: Centres | Classifiers = Classifiers.of(self._learner().fit(X, Y, run=run.part("tail")))
-        else:
-            self.tail_ = Centres.of(X, Y)
+            return Classifiers.of(self._learner().fit(X, Y, run=run.part("tail")))
+        return Centres.of(X, Y)
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
         return top_of_forest(

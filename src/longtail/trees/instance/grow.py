@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.memory import read_only
 from longtail.trees.instance.forest import Forest
 from longtail.trees.instance.node import leaf, make_buffers, split
 
@@ -63,10 +65,10 @@ class Grower:
         self.options, self.seed = options, seed
         self.n_points, self.n_features = X.shape
         self.n_labels = Y.shape[1]
-        self._X = (X.indptr.astype(np.int64), X.indices, X.data)
-        self._label_weights = label_weights.astype(np.float32)
+        self._X = tuple(map(read_only, (X.indptr.astype(np.int64), X.indices, X.data)))
+        self._label_weights = read_only(label_weights.astype(np.float32))
         gains = self._label_weights[Y.indices] * np.repeat(inverse_ideal_dcg(np.diff(Y.indptr)), np.diff(Y.indptr))
-        self._labels = (Y.indptr.astype(np.int64), Y.indices, gains.astype(np.float32))
+        self._labels = tuple(map(read_only, (Y.indptr.astype(np.int64), Y.indices, gains.astype(np.float32))))
 
     def grow(self, number: int) -> Forest:
         """Grow tree `number`; it depends on the data, the options, the seed and the number only."""
@@ -89,6 +91,11 @@ class Grower:
             labels, values = leaf(points, self._labels, self._label_weights, options.labels_per_leaf, buffers)
             tree.set_leaf(labels, values)
         return tree.to_forest(self.n_features, self.n_labels)
+
+
+def grow_tree(grower: Grower, number: int) -> dict[str, NDArray[Any]]:
+    """Grow tree `number` and return it as arrays; `Forest.from_arrays` undoes that."""
+    return grower.grow(number).to_state().arrays
 
 
 def inverse_ideal_dcg(n_labels: NDArray[np.integer]) -> NDArray[np.float64]:

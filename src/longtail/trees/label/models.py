@@ -13,11 +13,10 @@ from scipy import sparse
 
 from longtail.core.estimator import Estimator, Prepared
 from longtail.core.explanation import Explanation
-from longtail.core.fingerprint import data_fingerprint
+from longtail.core.fingerprint import data_fingerprint, fingerprint
 from longtail.core.inputs import check_labels
 from longtail.core.parameters import check_at_least_zero, check_choice, check_positive, check_whole
 from longtail.core.predictions import Predictions
-from longtail.core.progress import reported
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.threads import in_threads, thread_count
@@ -27,7 +26,7 @@ from longtail.objectives import resolve_weighting
 from longtail.trees.label.clustering import balanced_clusters, k_clusters
 from longtail.trees.label.explain import explained
 from longtail.trees.label.hierarchy import tree_from_hierarchy
-from longtail.trees.label.nodes import NodeTrainer
+from longtail.trees.label.nodes import NodeTrainer, train_nodes, trained_nodes
 from longtail.trees.label.representation import REPRESENTATIONS, label_representation
 from longtail.trees.label.search import search
 from longtail.trees.label.tree import LabelTree, Split, grow
@@ -46,6 +45,7 @@ class LabelTreeModel(Estimator):
     """
 
     adjustable = free_on_resume = ("beam",)
+    trains_in_parts = True
 
     n_trees: int = 3
     max_leaf: int = 100
@@ -150,16 +150,20 @@ class LabelTreeModel(Estimator):
             saved = run.checkpoint.get(f"tree-{number:04d}") if run.checkpoint else None
             return plan(self._seed(number)) if saved is None else TreeModel(**saved)
 
+        def trained(numbered: tuple[int, TreeModel | LabelTree]) -> TreeModel:
+            number, tree = numbered
+            if isinstance(tree, LabelTree):
+                tree = self._trained_tree(X, Y, tree, number, run)
+                if run.checkpoint:
+                    run.checkpoint.put(f"tree-{number:04d}", tree.to_arrays())
+            return tree
+
         numbers = range(self.n_trained_, self.n_trained_ + n_trees)
         # The next tree is grown while the nodes of this one train.
         with in_threads(saved_or_grown, numbers, n_jobs=self.n_jobs, ahead=2) as trees:
-            for number, tree in zip(numbers, trees, strict=True):
-                if isinstance(tree, LabelTree):
-                    tree = self._trained_tree(X, Y, tree, number, run)
-                    if run.checkpoint:
-                        run.checkpoint.put(f"tree-{number:04d}", tree.to_arrays())
+            for tree in run.each(trained, zip(numbers, trees, strict=True)):
                 self.trees_ = [*self.trees_, tree]
-                self.n_trained_ = number + 1
+                self.n_trained_ += 1
 
     def _seed(self, number: int) -> int:
         return int(np.random.SeedSequence([self.random_state, number]).generate_state(1)[0])
@@ -180,16 +184,15 @@ class LabelTreeModel(Estimator):
     ) -> TreeModel:
         options = SolverOptions("squared-hinge", self.C, self.bias, self.tol, self.max_passes, self.prune)
         trainer = NodeTrainer(X, Y, tree, options, resolve_weighting(self.weighting), self._seed(number))
-        nodes = []
-        with (
-            reported(run.progress, f"training tree {number + 1}", tree.n_nodes) as advance,
+        bundles = trainer.bundles()
+        shape = np.frombuffer(fingerprint(tree.child_start, tree.child).encode(), np.uint8)
+        with run.map(
+            train_nodes, bundles, shared=trainer, name=f"nodes-{number:04d}", title=f"training tree {number + 1}",
+            sizes=[nodes.size for nodes in bundles], mark=lambda nodes: shape, n_jobs=self.n_jobs,
             # The root and its children take longest; other nodes must not wait for them.
-            in_threads(trainer.train, range(tree.n_nodes), n_jobs=self.n_jobs, ahead=tree.n_nodes) as trained,
-        ):
-            for node in trained:
-                nodes.append(node)
-                advance()
-        return TreeModel.of(tree, nodes)
+            ahead=len(bundles), memory=trainer.memory(), keep=False,
+        ) as results:  # fmt: skip
+            return TreeModel.of(tree, [node for arrays in results for node in trained_nodes(arrays)])
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
         return search(X, self.trees_, k, n_labels=self.n_labels_, beam=self.beam, n_jobs=self.n_jobs)

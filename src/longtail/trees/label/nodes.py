@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.compiled import copy_to, njit
+from longtail.core.memory import read_only
 from longtail.linear import limits
 from longtail.linear.options import SolverOptions
 from longtail.linear.simd import BLOCK
 from longtail.linear.solver import Problem
 from longtail.objectives import Weighting
 from longtail.trees.label.tree import LabelTree
+
+BUNDLES = 1024  # of nodes, at least: as many parts keep the threads of a large machine busy to the end
 
 
 class TrainedNode(NamedTuple):
@@ -48,18 +51,38 @@ class NodeTrainer:
 
     def __post_init__(self) -> None:
         by_label = self.Y.tocsc()
-        self._points_of = by_label.indptr.astype(np.int64), by_label.indices
-        self._rows = self.X.indptr.astype(np.int64), self.X.indices, self.X.data
+        self._points_of = read_only(by_label.indptr.astype(np.int64)), read_only(by_label.indices)
+        self._rows = tuple(map(read_only, (self.X.indptr.astype(np.int64), self.X.indices, self.X.data)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what other processes need: not the arrays of threads, which they make for themselves."""
+        return vars(self) | {"_scratch": [], "Y": None}
+
+    def bundles(self) -> list[NDArray[np.int64]]:
+        """Cut the nodes into runs of neighbours, most nodes that take long being alone."""
+        tree = self.tree
+        label_start, _ = self._points_of
+        per_label = np.concatenate([[0], np.cumsum(np.diff(label_start)[tree.order])])
+        first, last = tree.below[tree.child_start[:-1], 0], tree.below[tree.child_start[1:] - 1, 1]
+        costs = (per_label[last] - per_label[first]) * -(-np.diff(tree.child_start) // BLOCK)
+        ends = np.cumsum(costs)
+        cuts = np.flatnonzero(np.diff(ends * BUNDLES // max(int(ends[-1]), 1))) + 1
+        return np.split(np.arange(tree.n_nodes), cuts)
+
+    def memory(self) -> int:
+        """Return the bytes of the largest problem, that of the root: its rows, and dual variables and weights."""
+        n_points, n_features = self.X.shape
+        return int(8 * self.X.nnz + 4 * (BLOCK + 1) * (n_points + n_features))
 
     def train(self, node: int) -> TrainedNode:
         """Train the classifiers of a node's children on the points with a label below the node."""
         tree, options = self.tree, self.options
         first, end = int(tree.child_start[node]), int(tree.child_start[node + 1])
-        below = tree.below[first:end]
+        below = read_only(tree.below[first:end])
         # Two arrays, over all points and over all features. Kernels clear what they used: a node touches few of either.
         slots = self._scratch.pop() if self._scratch else self._new_scratch()
         try:
-            points, edge_start, edge_points = _points_below(*self._points_of, tree.order, below, slots[0])
+            points, edge_start, edge_points = _points_below(*self._points_of, read_only(tree.order), below, slots[0])
             order = np.random.default_rng([self.seed, node]).permutation(points.size)
             X, features = _cut_out(*self._rows, points[order], np.float32(options.bias), slots[1])
         finally:
@@ -92,6 +115,22 @@ class NodeTrainer:
         rows, kept_children, values = (np.concatenate(part) for part in zip(*entries, strict=True))
         sorted_features, starts, by_row, sorted_values = _by_feature(features, rows, kept_children, values)
         return TrainedNode(sorted_features, starts, by_row, sorted_values, bias, gaps)
+
+
+def train_nodes(trainer: NodeTrainer, nodes: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """Train some nodes and return their arrays end to end, each with the places where those of a node end."""
+    trained = [trainer.train(int(node)) for node in nodes]
+    arrays = {}
+    for name, of_nodes in zip(TrainedNode._fields, zip(*trained, strict=True), strict=True):
+        arrays[name] = np.concatenate(of_nodes)
+        arrays[f"{name}.ends"] = np.cumsum([array.size for array in of_nodes])
+    return arrays
+
+
+def trained_nodes(arrays: dict[str, NDArray[Any]]) -> list[TrainedNode]:
+    """Undo how `train_nodes` put arrays end to end."""
+    fields = (np.split(arrays[name], arrays[f"{name}.ends"][:-1]) for name in TrainedNode._fields)
+    return [TrainedNode(*of_node) for of_node in zip(*fields, strict=True)]
 
 
 @njit(cache=True, nogil=True)

@@ -18,11 +18,12 @@ from scipy import sparse
 
 from longtail.core import topk
 from longtail.core.compiled import njit
+from longtail.core.memory import read_only
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.threads import each_in_threads, thread_count
 from longtail.linear.simd import prefetch
 from longtail.trees.label.rows import bytes_of_child, child_in, weights_of_row
-from longtail.trees.label.weights import TreeModel, read_only
+from longtail.trees.label.weights import TreeModel
 
 _POINTS_AT_A_TIME = 512
 _CANDIDATES_AT_A_TIME = 1 << 23  # bounds the memory of a thread, over all its points and trees, 8 bytes each

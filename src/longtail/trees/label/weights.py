@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from longtail.core.check_arrays import Types, check_starts, check_within
 from longtail.core.compiled import njit
+from longtail.core.memory import read_only
 from longtail.core.state import State
 from longtail.errors import ModelError
 from longtail.trees.label.earlier import earlier_form
@@ -218,10 +219,3 @@ def _first_beyond(child_start, row_start, is_dense, first_word, first_offset, of
                 if child_in(in_bytes, at, e, of_child) >= n_children:
                     return v
     return -1
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a read-only view: mapped arrays are read-only, and Numba compiles writable and read-only separately."""
-    view = array.view()
-    view.flags.writeable = False
-    return view

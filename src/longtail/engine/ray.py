@@ -1,0 +1,210 @@
+"""Parts of a training on a Ray cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any, Self
+
+from longtail.core.engine import Arrays, Engine, Task
+from longtail.engine.flight import Flight
+from longtail.engine.transport import Sent
+from longtail.engine.worker import described, versions
+from longtail.errors import ParameterError
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE = 60.0  # seconds until a node must have answered
+_START = "start one with `ray start --head`, and `ray start --address=HOST:PORT` on every other node"
+
+
+class RayEngine(Engine):
+    """Runs parts as tasks of a Ray cluster (extra `distributed`).
+
+    This process, the driver, cuts the work into parts, sends what they share once, and keeps the checkpoint. It must
+    run on a node of the cluster. Parts of lost nodes and killed workers are computed again.
+
+    Parameters
+    ----------
+    address : str, default "auto"
+        "auto" for the cluster of this machine, HOST:PORT of its head, or "local" to start Ray for this process only.
+
+    Examples
+    --------
+    >>> with RayEngine("auto") as engine:  # doctest: +SKIP
+    ...     DiSMEC().fit(X, Y, run=Run(engine=engine))
+    """
+
+    def __init__(self, address: str = "auto") -> None:
+        self.address = address
+        self.sent: Sent | None = None
+        self._started = False
+        self._checked: set[str] = set()
+
+    def __enter__(self) -> Self:
+        self.connect()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def connect(self) -> None:
+        """Connect to the cluster, unless this process is connected already, and check its nodes.
+
+        Raises
+        ------
+        ParameterError
+            If there is no Ray, no cluster at the address, or a node has other versions.
+        """
+        ray = _ray()
+        if not ray.is_initialized():
+            self._initialise(ray)
+            self._started = True
+        self.sent = Sent(ray.put)
+        try:
+            self.check_nodes()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Disconnect; Ray that was started for this process ends."""
+        self._checked.clear()
+        self.sent = None
+        if self._started:
+            self._started = False
+            _ray().shutdown()
+
+    def _initialise(self, ray: Any) -> None:
+        host, _, port = self.address.rpartition(":")
+        if host and port.isdigit():
+            _check_listening(host, int(port))
+        quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "include_dashboard": None}
+        if self.address == "local":
+            quiet["include_dashboard"] = False
+        try:
+            with _own_signals():
+                ray.init(address=self.address, **quiet)
+        except ConnectionError as error:
+            where = "on this machine" if self.address == "auto" else f"at {self.address}"
+            raise ParameterError(f"there is no Ray cluster {where}; {_START}") from error
+        except ValueError as error:
+            raise ParameterError(f"{self.address!r} is no address of a Ray cluster ({_first_line(error)})") from error
+        except RuntimeError as error:
+            raise ParameterError(
+                f"could not join the Ray cluster at {self.address!r}: {_first_line(error)}; this machine must be one "
+                "of its nodes, with the same versions of Python and Ray"
+            ) from error
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return the nodes that are alive and have CPUs."""
+        return [node for node in _ray().nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+
+    def check_nodes(self) -> None:
+        """Raise ParameterError if a node lacks longtail, has another version of it, or does not answer."""
+        ray = _ray()
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        new = {node["NodeID"]: _name(node) for node in self.nodes() if node["NodeID"] not in self._checked}
+        ask = ray.remote(num_cpus=0, max_retries=0)(_probe())
+        asked = {
+            ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(): name
+            for node, name in new.items()
+        }
+        answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=_PATIENCE) if asked else ([], [])
+        for reference in silent:
+            logger.warning("node %s did not answer within %.0f s", asked[reference], _PATIENCE)
+        for reference in answered:
+            try:
+                found = ray.get(reference)
+            except ray.exceptions.RayError:
+                continue  # it is gone
+            if found != versions():
+                raise ParameterError(
+                    f"node {asked[reference]} has {described(found)}, but this machine has {described(versions())}; "
+                    "install the same on all nodes, where the Python of Ray finds it"
+                )
+        self._checked.update(new)
+
+    def check_memory(self, wanted: int) -> None:
+        """Raise ParameterError if no node has the memory that one part needs."""
+        most = {_name(node): int(node["Resources"].get("memory", 0)) for node in self.nodes()}
+        if most and wanted > max(most.values()):
+            name = max(most, key=lambda node: most[node])
+            raise ParameterError(
+                f"a part needs {wanted / 1e9:.1f} GB of memory, but the largest node, {name}, offers "
+                f"{most[name] / 1e9:.1f} GB; add larger nodes, or start Ray there with --memory"
+            )
+
+    @contextlib.contextmanager
+    def results(self, task: Task) -> Iterator[Iterator[Arrays]]:
+        if self.sent is None or not _ray().is_initialized():
+            self.connect()
+        assert self.sent is not None
+        self.check_nodes()
+        self.check_memory(task.memory)
+        flight = Flight(task, self.sent)
+        try:
+            with task.counted(range(len(task.parts)), flight.results()) as counted:
+                yield counted
+        finally:
+            flight.end()
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise ParameterError("Ray is not installed; pip install 'longtail[distributed]'") from error
+    return ray
+
+
+def _probe() -> Any:
+    """Return a function that reports versions; being local, it is sent as code, and needs no longtail to be called."""
+
+    def probe() -> dict[str, str]:
+        import platform
+
+        found = {"Python": platform.python_version()}
+        try:
+            import longtail
+        except ImportError:
+            return found | {"longtail": "(not installed)"}
+        return found | {"longtail": longtail.__version__}
+
+    return probe
+
+
+def _name(node: dict[str, Any]) -> str:
+    return f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
+
+
+def _check_listening(host: str, port: int) -> None:
+    """Raise ParameterError if nothing listens there; Ray itself would wait much longer."""
+    try:
+        socket.create_connection((host, port), timeout=5).close()
+    except OSError as error:
+        reason = error.strerror or error
+        raise ParameterError(f"there is no Ray cluster at {host}:{port} ({reason}); {_START}") from error
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep the handlers of signals, which Ray replaces: the command line has its own, to keep finished parts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,220 @@
+"""Trainings on a real Ray cluster of three nodes on this machine: same models, whatever dies meanwhile.
+
+Ray is not among the packages of continuous integration: `bash scripts/test-ray` installs it and runs these tests.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.small import assert_same, small
+from longtail import Bonsai, DiSMEC, RankNet, load_model
+from longtail.app.cli import main
+from longtail.core.run import Run
+from longtail.data import Dataset, write_dataset
+from longtail.engine import flight
+from longtail.engine import ray as engine_module
+from longtail.engine.ray import RayEngine
+from longtail.errors import ParameterError, TrainingError
+
+ray = pytest.importorskip("ray", reason="Ray is not installed; bash scripts/test-ray runs these tests")
+pytestmark = pytest.mark.filterwarnings("default")  # those of Ray
+STORE = 80_000_000  # bytes, the least that Ray takes
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    from ray.cluster_utils import Cluster
+
+    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": STORE})
+    for _ in range(2):
+        found.add_node(num_cpus=1, object_store_memory=STORE)
+    session = found.head_node.get_session_dir_path()
+    yield found
+    ray.shutdown()
+    found.shutdown()
+    until(lambda: not processes_of(session), "processes of Ray are left over")
+
+
+@pytest.fixture(scope="module")
+def engine(cluster):
+    with RayEngine(cluster.address) as found:
+        yield found
+
+
+def processes_of(session: str) -> list[str]:
+    """Return the command lines of all processes that mention the folder of a session of Ray."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        found += [line] if session in line else []
+    return found
+
+
+def until(condition, message: str, seconds: float = 60) -> None:
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < ends, message
+        time.sleep(0.1)
+
+
+def mapped(engine, work, parts, shared=None, **options) -> list:
+    run = Run(engine=engine)
+    with run.map(work, parts, shared=shared, name="p", title="parts", **options) as results:
+        return [arrays["x"].tolist() for arrays in results]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DiSMEC(),
+        lambda: Bonsai(n_children=3, max_leaf=3, n_trees=2),
+        lambda: RankNet(base=Bonsai(n_children=3, max_leaf=3, n_trees=1), folds=2, epochs=1),
+    ],
+    ids=["DiSMEC", "Bonsai", "RankNet"],
+)
+def test_the_model_is_that_of_threads(engine, make):
+    X, Y = small()
+    assert_same(make().fit(X, Y, run=Run(engine=engine)), make().fit(X, Y))
+
+
+def test_parts_whose_worker_is_killed_are_computed_again(engine, tmp_path):
+    folder = str(tmp_path)
+
+    def killed_once(shared, part):
+        mark = os.path.join(folder, str(part))
+        if not os.path.exists(mark):
+            open(mark, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"x": np.array(part * 2)}
+
+    assert mapped(engine, killed_once, range(20)) == [2 * part for part in range(20)]
+
+
+def test_a_part_that_always_kills_its_worker_ends_the_training(engine, monkeypatch):
+    monkeypatch.setattr(flight, "_MOST_KILLED", 2)
+    with pytest.raises(TrainingError, match="lost 2 times with workers"):
+        mapped(engine, lambda shared, part: os.kill(os.getpid(), signal.SIGKILL), [1])
+
+
+def test_an_error_on_a_worker_is_raised_as_it_was(engine):
+    def failing(shared, part):
+        raise ParameterError("C is too large")
+
+    with pytest.raises(ParameterError, match="C is too large"):
+        mapped(engine, failing, [1, 2])
+
+
+def test_arrays_beyond_the_object_store_spill(engine):
+    shared = [np.full(STORE // 8, number, np.float64) for number in range(2)]  # each fills the store of a node
+    found = mapped(engine, lambda shared, part: {"x": shared[part][-1:]}, [0, 1, 0], shared)
+    assert found == [[0], [1], [0]]
+
+
+def test_what_no_node_can_hold_is_refused_by_name(engine):
+    with pytest.raises(ParameterError, match=r"a part needs 1000000.0 GB of memory, but the largest node, .* offers"):
+        mapped(engine, lambda shared, part: {}, [1], memory=10**15)
+
+
+def test_other_versions_on_a_node_are_named(engine, monkeypatch):
+    monkeypatch.setattr(engine_module, "versions", lambda: {"Python": "3.11.0", "longtail": "9.9"})
+    engine._checked.clear()
+    with pytest.raises(ParameterError, match=r"node .* has Python .*, longtail 0.* but this machine has .* 9.9"):
+        engine.check_nodes()
+
+
+def test_a_file_that_a_node_does_not_see_is_named(engine, tmp_path):
+    array = np.memmap(tmp_path / "x", np.uint8, "w+", shape=2 << 20)
+    array.flush()
+    mapped_array = np.memmap(tmp_path / "x", np.uint8, "r")
+    os.rename(tmp_path / "x", tmp_path / "y")
+    (tmp_path / "x").write_bytes(b"other")  # what another machine may have under this name
+    with pytest.raises(TrainingError, match=r"does not see .*x, which the data is mapped from"):
+        mapped(engine, lambda shared, part: {"x": shared[:1]}, [1], mapped_array)
+
+
+def test_a_node_that_is_lost_costs_only_its_parts(engine, cluster):
+    def slow(shared, part):
+        time.sleep(0.3)
+        return {"x": np.array(part)}
+
+    lost = cluster.add_node(num_cpus=2, object_store_memory=STORE)
+    until(lambda: ray.cluster_resources().get("CPU") == 5, "the node did not come")
+    remover = threading.Timer(3, lambda: cluster.remove_node(lost, allow_graceful=False))
+    remover.start()
+    assert mapped(engine, slow, range(100)) == list(range(100))
+    remover.join()
+
+
+DRIVER = """
+import sys, time
+import numpy as np
+from longtail.core.checkpoint import Checkpoint
+from longtail.core.run import Run
+from longtail.engine.ray import RayEngine
+
+def slow(shared, part):
+    open(f"{shared}/computed-{part}", "a").write("x")
+    time.sleep(0.5)
+    return {"x": np.array(part)}
+
+address, folder, resume = sys.argv[1:]
+checkpoint = Checkpoint(f"{folder}/partial", resume=resume == "resume")
+checkpoint.open({})
+with RayEngine(address) as engine:
+    run = Run(checkpoint=checkpoint, engine=engine)
+    with run.map(slow, range(12), shared=folder, name="p", title="parts") as found:
+        print(sum(int(arrays["x"]) for arrays in found))
+"""
+
+
+def test_a_killed_driver_goes_on_where_its_checkpoint_ends(cluster, tmp_path):
+    (tmp_path / "driver.py").write_text(DRIVER)
+    command = [sys.executable, str(tmp_path / "driver.py"), cluster.address, str(tmp_path)]
+    with subprocess.Popen([*command, "new"]) as driver:
+        until(lambda: len(list(tmp_path.glob("partial/*.safetensors"))) >= 3, "no part was finished")
+        driver.kill()
+    kept = {int(file.stem[2:]) for file in tmp_path.glob("partial/*.safetensors")}
+    done = subprocess.run([*command, "resume"], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == str(sum(range(12)))
+    assert all((tmp_path / f"computed-{part}").read_text() == "x" for part in kept)
+
+
+def test_where_there_is_no_cluster_the_message_says_how_to_start_one():
+    with pytest.raises(ParameterError, match=r"no Ray cluster at 127.0.0.1:1 \(Connection refused\); start one with"):
+        RayEngine("127.0.0.1:1")._initialise(ray)
+
+
+def test_the_command_line_trains_predicts_and_tunes_on_a_cluster(engine, cluster, tmp_path, monkeypatch):
+    X, Y = small()
+    write_dataset(Dataset(Y, X=X), tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    on_ray = ("--ray", cluster.address)
+    for command in (
+        ("train", "data", "--model", "dismec", "--out", "m", *on_ray),
+        ("predict", "m", "data", "--out", "here.npz"),
+        ("predict", "m", "data", "--out", "there.npz", *on_ray),
+        ("tune", "data", "--model", "bonsai", "--trials", "1", "--study", "there.log", "--pick", "price", *on_ray),
+        ("tune", "data", "--model", "bonsai", "--trials", "1", "--study", "here.log", "--pick", "price"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["longtail", *command])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert not stop.value.code, command
+    assert_same(load_model(tmp_path / "m"), DiSMEC().fit(X, Y))
+    here, there = np.load("here.npz"), np.load("there.npz")
+    np.testing.assert_array_equal(here["labels"], there["labels"])
+    np.testing.assert_array_equal(here["scores"], there["scores"])
+    assert Path("here.toml").read_text().replace("here", "there") == Path("there.toml").read_text()
