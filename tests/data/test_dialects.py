@@ -107,7 +107,7 @@ def test_a_given_delimiter_is_used(tmp_path):
         ({"delimiter": "a"}, "must be one character"),
         ({"encoding": "utf8000"}, "encoding is 'utf8000', which is unknown"),
         ({"encoding": "rot13"}, "encoding is 'rot13', which is unknown"),
-        ({"separator": ""}, "separator is empty"),
+        ({"separator": ""}, "separator is '', but must be the string between two labels"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(tmp_path, options, message):

@@ -17,7 +17,7 @@ from benchmarks.linear import dial, solver_choices
 from benchmarks.linear import memory as linear_memory
 from benchmarks.metrics import speed, unbiasedness
 from benchmarks.neural import glas_labels
-from benchmarks.tail import auto, million, modules, together
+from benchmarks.tail import kept, million, modules, price, together
 from benchmarks.trees import growth, stages
 from longtail.data import make_longtail, write_dataset
 
@@ -308,7 +308,7 @@ def test_installed_sizes_add_up(run):
 
 @pytest.fixture
 def of_recipes(tiny, monkeypatch):
-    for module in (auto, dial):
+    for module in (kept, dial):
         monkeypatch.setattr(module, "features_of", lambda *_, **__: tiny)
 
 
@@ -319,7 +319,10 @@ def test_a_path_along_the_dial(of_recipes, run):
         assert abs(row["path P@1"] - row["full P@1"]) < 5
 
 
-def test_what_is_chosen(of_recipes, run):
-    found = run(auto, "auto-bibtex", "--datasets", "bibtex")
-    assert len(found["report"]) == 5
-    assert found["rows"][0]["model"] == "AutoModel"
+def test_what_the_price_keeps(of_recipes, run, monkeypatch, tmp_path):
+    monkeypatch.setattr(kept, "ROOT", tmp_path)
+    found = run(price, "price-bibtex", "--datasets", "bibtex", "--models", "bonsai", "dismec", "dismec/pw-cb")
+    rows = {row["model"]: row for row in found["rows"]}
+    assert {"bonsai", "dismec", "PropensityRerank(dismec)", "the dial of dismec", "AutoModel"} <= rows.keys()
+    assert all(row.get("lacks", 0) >= 0 for row in rows.values())  # the sweep contains what is chosen
+    assert rows["the dial of dismec"]["chosen"][0] in ("dismec", "dismec/pw-cb")
