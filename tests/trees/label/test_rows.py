@@ -44,9 +44,11 @@ def test_rows_hold_what_was_put_in(n_children, shares):
         found[r, children] = values
     np.testing.assert_array_equal(found, table)
     margins, rows = np.empty(n_children, np.float32), np.empty(len(shares), np.int64)
-    x = np.arange(len(shares), dtype=np.int32), np.asarray([0.5, 2, 4], np.float32)
-    search_module._margins(np.asarray([0, len(shares)]), *x, 0, tree.arrays(), 0, rows, margins)
-    np.testing.assert_allclose(margins, x[1] @ table, rtol=1e-6)
+    values = np.asarray([0.5, 2, 4], np.float32)
+    search_module._find(np.arange(len(shares), dtype=np.int32), tree.arrays(), 0, rows)
+    np.testing.assert_array_equal(rows, np.arange(len(shares)))
+    search_module._margins(np.asarray([0, len(shares)]), values, 0, tree.arrays(), 0, rows, margins)
+    np.testing.assert_allclose(margins, values @ table, rtol=1e-6)
 
 
 def test_a_row_that_is_mostly_zero_takes_less_than_a_full_one():

@@ -2,7 +2,7 @@
 
 All weights of a node are stored together, by feature: one pass over a point's features serves all children of the node
 (the chunked layout of Etter et al. 2022, MSCM). A feature is looked up among the node's features by buckets of a few
-features each (`FeatureIndex`).
+features each (`FeatureIndex`), or, where many points are at a node, in a table of all features.
 
 The score of a path is the sum of -[1 - w.x]+^2 over its edges (Prabhu et al. 2018, section 4.3). Its exponential, in
 (0, 1], takes the place of the label's probability; it is averaged over trees.
@@ -30,6 +30,7 @@ _CANDIDATES_AT_A_TIME = 1 << 23  # bounds the memory of a thread, over all its p
 _LEAST = np.float32(1e-38)  # a label whose probability underflows still ranks, behind all others
 _UNDERFLOW = np.float32(-80)  # probabilities near or below the smallest number are compared as they are
 _ROUNDING = np.float32(1e-3)  # far more than what exponentials and sums of float32 lose
+_TABLE_COST = 0.125  # of filling and clearing an entry of the table, in look-ups by buckets
 _LINE = 32  # words in a line of the processor's cache
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
@@ -74,7 +75,7 @@ def search(
         found, found_scores = buffers.pop() if buffers else (np.empty(shape, np.int32), np.empty(shape, np.float32))
         n_found = np.zeros((len(trees), end - first), np.int64)
         for t, (tree, width) in enumerate(zip(arrays, widths, strict=True)):
-            _search_tree(*rows, first, end, tree, width, found[t], found_scores[t], n_found[t])
+            _search_tree(*rows, first, end, X.shape[1], tree, width, found[t], found_scores[t], n_found[t])
         _average(found, found_scores, n_found, n_labels, labels[first:end], scores[first:end])
         buffers.append((found, found_scores))
 
@@ -84,17 +85,18 @@ def search(
 
 
 @njit(cache=True, nogil=True)
-def _search_tree(x_start, x_features, x_values, first, end, tree, beam, found, found_scores, n_found):
+def _search_tree(x_start, x_features, x_values, first, end, n_features, tree, beam, found, found_scores, n_found):
     """Find the labels that points first..end-1 reach, and the logarithms of their probabilities.
 
     The search goes level by level and handles all points that are at a node together.
     """
-    child_start, child = tree[:2]
+    child_start, child, _, _, row_start, features = tree[:6]
     rows = np.empty(np.max(x_start[first + 1 : end + 1] - x_start[first:end]), np.int64)
     n, n_nodes = end - first, child_start.shape[0] - 1
     at, at_score = np.full((n, beam), -1, np.int32), np.full((n, beam), -np.inf, np.float32)
     at[:, 0], at_score[:, 0] = 0, 0
     visits = np.zeros(n_nodes, np.int64)
+    table = np.zeros(n_features if n > 1 else 0, np.int32)  # row of each feature in a node, from 1; 0 for none
     margins = np.empty(np.max(child_start[1:] - child_start[:-1]), np.float32)
     while True:
         nodes, starts, who = _visits_by_node(at, visits)
@@ -105,9 +107,20 @@ def _search_tree(x_start, x_features, x_values, first, end, tree, beam, found, f
             v = nodes[j]
             children = child[child_start[v] : child_start[v + 1]]
             n_children, only_labels = children.shape[0], children.min() >= 0
+            low, high = row_start[v], row_start[v + 1]
+            with_table = n > 1 and _worth_a_table(x_start, who[starts[j] : starts[j + 1]] // beam + first, high - low)
+            if with_table:
+                for row in range(low, high):
+                    table[features[row]] = row - low + 1
             for q in range(starts[j], starts[j + 1]):
                 i, slot = who[q] // beam, who[q] % beam
-                _margins(x_start, x_features, x_values, first + i, tree, v, rows, margins)
+                wanted = x_features[x_start[first + i] : x_start[first + i + 1]]
+                if with_table:
+                    for p in range(wanted.shape[0]):
+                        rows[p] = table[np.uint32(wanted[p])] - 1
+                else:
+                    _find(wanted, tree, v, rows)
+                _margins(x_start, x_values, first + i, tree, v, rows, margins)
                 for c in range(n_children):
                     short = max(_ONE - margins[c], _ZERO)
                     margins[c] = at_score[i, slot] - short * short
@@ -121,6 +134,9 @@ def _search_tree(x_start, x_features, x_values, first, end, tree, beam, found, f
                         n_found[i] += 1
                     else:
                         topk.offer(-1 - children[c], margins[c], coming[i], coming_score[i])
+            if with_table:
+                for row in range(low, high):
+                    table[features[row]] = 0
         at, at_score = coming, coming_score
 
 
@@ -162,12 +178,19 @@ def _visits_by_node(at, visits):
 
 
 @njit(cache=True, nogil=True)
-def _margins(x_start, x_features, x_values, i, tree, v, rows, margins):
-    """Set `margins` to w.x + b for every child of node v; `rows` is a buffer for the rows of the point's features."""
+def _worth_a_table(x_start, points, n_rows):
+    lookups = 0
+    for i in points:
+        lookups += x_start[i + 1] - x_start[i]
+    return lookups > _TABLE_COST * n_rows
+
+
+@njit(cache=True, nogil=True)
+def _margins(x_start, x_values, i, tree, v, rows, margins):
+    """Set `margins` to w.x + b for every child of node v; `rows` has the row of each of the point's features."""
     child_start, _, bias, scale, _, _, is_dense, first_word, words, first_offset, offsets, in_bytes = tree[:12]
     n_children, start = child_start[v + 1] - child_start[v], x_start[i]
     length = x_start[i + 1] - start
-    _find(x_features[start : start + length], tree, v, rows)
     for c in range(n_children):
         margins[c] = 0
     base = first_word[v]
