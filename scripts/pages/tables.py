@@ -78,18 +78,6 @@ def _settings(lab: Lab) -> str:
     return markdown_table(["C", *means], rows, left=())
 
 
-@table("dismec-yso-finna-en")
-def _dismec_yso(lab: Lab) -> str:
-    titles = {"dismec": "DiSMEC", "dismec-pw": "DiSMEC, PW", "dismec-pw-cb": "DiSMEC, PW-cb"}
-    results = {title: lab.runs["yso-finna-en"][recipe] for recipe, title in titles.items()}
-    pecos = lab.peers("yso-finna-en")[0]
-    cells = [
-        [title, *decimals(result["metrics"], METRICS), f"{result['train_s']:.0f}", f"{result['peak_rss_mb']:,.0f}"]
-        for title, result in [*results.items(), (pecos["recipe"], pecos)]
-    ]
-    return markdown_table(["", *METRICS, "train s", "peak MB"], cells)
-
-
 @table("dismec-working-sets")
 def _working_sets(lab: Lab) -> str:
     titles = {
@@ -274,7 +262,7 @@ for _dataset in ("eurlex57k", "debian-depends"):
 
 # --- label-trees.md ---------------------------------------------------------------------------------------------------
 
-for _dataset in ("eurlex57k", "debian-depends"):
+for _dataset in ("eurlex57k", "debian-depends", "yso-finna-en"):
     TABLES[f"peers-{_dataset}"] = _stored(f"peers-{_dataset}")
 for _dataset in ("eurlex57k", "yso-finna-en"):
     TABLES[f"label-trees-{_dataset}"] = _stored(f"label-trees-{_dataset}")
