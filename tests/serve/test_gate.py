@@ -127,7 +127,7 @@ def test_a_few_batches_wait_for_a_slow_model_unless_their_time_would_be_over():
         return inputs
 
     async def run(longest):
-        queue = BatchQueue(most=512, seconds=0.06, batch=32, longest=longest)
+        queue = BatchQueue(most=512, seconds=0.045, batch=32, longest=longest)
         tasks = [asyncio.create_task(queue.submit(("m",), work, [i] * 32)) for i in range(4)]  # 0.25 s are expected
         found = await asyncio.gather(*tasks, return_exceptions=True)
         await queue.close()
