@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from contract.planted import planted
-from longtail import load_model
+from longtail import DiSMEC, PropensityRerank, TextPipeline, load_model
 from longtail.data import read_dataset
+from longtail.features import TextFeatures
+from longtail.serve.models import load_served
+from longtail.serve.settings import ModelSettings
+from longtail.serve.suggesting import Wish, _chosen
 from serve.conftest import PREFIX, words_of
 from serve.running import call
 
@@ -168,3 +172,16 @@ def test_the_log_has_no_texts_or_queries(service):
     last = [line for line in lines if line["path"] == "/v1/projects/texts/suggest"][-1]
     assert (last["method"], last["status"], last["bytes_in"]) == ("POST", 200, 15)
     assert last["ms"] > 0
+
+
+def test_a_re_ranker_is_served_with_the_exponent_that_it_chose(tmp_path):
+    data = planted(120)
+    model = TextPipeline(model=PropensityRerank(base=DiSMEC()), features=TextFeatures(min_df=1, max_df=1.0))
+    model.fit(list(data.texts), data.Y, label_names=[f"c{i}" for i in range(data.Y.shape[1])])
+    model.parts_[0].exponent_ = 0.7  # as if so much could be had for its price
+    model.save(tmp_path / "m")
+    served = load_served("m", ModelSettings(path=tmp_path / "m"))
+    assert served.exponent == 0.7
+    found = served.predict(list(data.texts[:40]), served.model.n_labels_)
+    ranked = [[one.label for one in _chosen(served, each, Wish(limit=3))] for each in found]
+    np.testing.assert_array_equal(ranked, load_model(tmp_path / "m").predict(data.texts[:40], k=3).labels)

@@ -66,7 +66,7 @@ def evaluate(
     if sets and is_model(subject):
         raise ParameterError(
             f"--sets needs a predictions file, but {subject} is a model; "
-            "write its sets with longtail predict --budget, --recall, or --probabilities --threshold"
+            "write its sets with longtail predict --budget, --recall, --optimise, or --probabilities --threshold"
         )
     if labels_out is not None:
         check_label_file(labels_out, overwrite=overwrite)

@@ -22,7 +22,7 @@ Propensity = Annotated[
 Exponent = Annotated[
     float | None,
     typer.Option(
-        metavar="E", help="For propensityrerank and ranknet: 0 ranks as the base does, 1 favours rare labels."
+        metavar="E", help="For auto, propensityrerank and ranknet: 0 ranks as the base does, 1 favours rare labels."
     ),
 ]
 

@@ -123,9 +123,9 @@ def load_served(name: str, settings: ModelSettings) -> Served:
     vocabulary = model.vocabulary_
     if settings.vocabulary is not None:
         vocabulary = read_vocabulary(settings.vocabulary, language=settings.language or None)
-    exponent = 0.0
-    if "exponent" in model.options():
-        exponent = float(getattr(model_behind(model), "exponent", 0) or 0)
+    exponent, behind = 0.0, model_behind(model)
+    if hasattr(behind, "exponent"):
+        exponent = float(behind.exponent_ if behind.exponent is None else behind.exponent)
         model = model.adjusted(exponent=0.0)
     served = Served(
         id=name, settings=settings, model=model,
