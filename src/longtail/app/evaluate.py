@@ -80,6 +80,7 @@ def evaluate(
     scores = score_predictions(found.predictions, found.Y, **known)
     if found.counts is None:
         say("PSP, PSnDCG and the bands are left out: they need the training data's label counts (give --train DATA)")
+        say("macro-F1 is a mean over the labels in the two files; with --train, over all labels, as for a model")
     own = matched(found.predictions, found.Y, **known)
     compared = {path: differences(own, matched(other, found.Y, **known)) for path, other in others.items()}
     of_sets = evaluate_sets(found.predictions, found.Y) if sets else None
