@@ -15,23 +15,24 @@ import numpy as np
 from scipy import sparse
 
 import longtail
-from longtail.linear.scorer import LinearScorer
+from longtail.linear.weights import Weights
 
 
 def random_model(megabytes: int) -> longtail.DiSMEC:
     """Return a model whose weights take about this many megabytes."""
     n_features, n_labels = 100_000, 50_000
-    per_feature = megabytes * 1_000_000 // 8 // n_features
+    per_label = megabytes * 1_000_000 // 4 // n_labels  # 2 bytes of a weight and 2 of its classifier
     rng = np.random.default_rng(0)
-    indices = np.sort(rng.integers(0, n_labels, (n_features, per_feature), dtype=np.int32), axis=1).ravel()
-    starts = np.arange(n_features + 1, dtype=np.int64) * per_feature
-    weights = sparse.csr_matrix((rng.random(indices.size, np.float32), indices, starts), (n_features, n_labels))
+    features = np.sort(rng.integers(0, n_features, (n_labels, per_label), dtype=np.int32), axis=1).ravel()
+    starts = np.arange(n_labels + 1, dtype=np.int64) * per_label
+    weights = sparse.csr_matrix((rng.random(features.size, np.float32), features, starts), (n_labels, n_features))
+    weights.sum_duplicates()
     model = longtail.DiSMEC()
     model.n_labels_, model.n_points_, model.n_features_in_ = n_labels, 1, n_features
     model.label_counts_, model.label_names_, model.fingerprint_ = np.ones(n_labels, np.int64), None, ""
-    model.weights_, model.gaps_ = weights, np.zeros(n_labels)
-    model.intercept_ = np.zeros(n_labels, np.float32)
-    model._scorer = LinearScorer(weights, model.intercept_)
+    model.gaps_ = np.zeros(n_labels)
+    every, intercepts = np.arange(n_labels), np.zeros(n_labels, np.float32)
+    model._keep(Weights.of_rows([weights], [every], intercepts, every, n_features, model.weight_dtype))
     return model
 
 
