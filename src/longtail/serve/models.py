@@ -123,7 +123,8 @@ def load_served(name: str, settings: ModelSettings) -> Served:
     vocabulary = model.vocabulary_
     if settings.vocabulary is not None:
         vocabulary = read_vocabulary(settings.vocabulary, language=settings.language or None)
-    exponent, behind = 0.0, model_behind(model)
+    exponent = 0.0
+    behind: Any = model_behind(model)
     if hasattr(behind, "exponent"):
         exponent = float(behind.exponent_ if behind.exponent is None else behind.exponent)
         model = model.adjusted(exponent=0.0)
