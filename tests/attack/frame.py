@@ -29,6 +29,7 @@ import numpy as np
 Attack = Callable[[np.random.Generator, Path], None]
 ATTACKS: dict[str, Attack] = {}
 _TALLY: Counter[str] = Counter()
+_ALLOWED: list[float] = []  # seconds for the trial under way, if the run has a limit of time
 
 
 class Finding(Exception):
@@ -63,9 +64,12 @@ class Report:
             f"{name:{width}}  {trials:7,} trials  {counts[name]:3} findings  {self.seconds[name]:7.1f} s"
             for name, trials in self.trials.items()
         ]
+        begin = [f"began with {next(iter(self.trials))} (seed {self.seed})"] if len(self.trials) > 1 else []
         again = "again: --only {0.name} --seed {1} --first {0.trial} --trials 1"
         table += [f"{number:,} {what}" for what, number in sorted(self.tally.items())]
-        return table + [f"{f.name}: {f.what}\n  {again.format(f, self.seed)}\n  {f.folder}" for f in self.findings]
+        return (
+            begin + table + [f"{f.name}: {f.what}\n  {again.format(f, self.seed)}\n  {f.folder}" for f in self.findings]
+        )
 
 
 def attack(name: str) -> Callable[[Attack], Attack]:
@@ -81,6 +85,11 @@ def attack(name: str) -> Callable[[Attack], Attack]:
 def tally(what: str, number: int = 1) -> None:
     """Count what a trial really tried, e.g. trainings that were alive when they were killed."""
     _TALLY[what] += number
+
+
+def seconds_allowed() -> float:
+    """Return how long the trial under way may take if every attack is to have one trial within the limit of the run."""
+    return _ALLOWED[0] if _ALLOWED else float("inf")
 
 
 def load_attacks() -> None:
@@ -106,6 +115,9 @@ def run(
 ) -> Report:
     """Try attacks until a limit is reached; with `minutes`, all get the same time.
 
+    Every attack has one trial before any has another. The seed decides which one begins, so that runs that are too
+    short for all do not leave out the same ones.
+
     Parameters
     ----------
     names : iterable of str
@@ -127,14 +139,18 @@ def run(
     """
     if minutes is None and trials is None:
         raise ValueError("give minutes or trials")
-    report = Report(seed, trials=dict.fromkeys(names, 0))
+    names = list(names)
+    turn = seed % max(len(names), 1)
+    report = Report(seed, trials=dict.fromkeys(names[turn:] + names[:turn], 0))
     report.seconds = dict.fromkeys(report.trials, 0.0)
     _TALLY.clear()
     deadline = time.monotonic() + 60 * (float("inf") if minutes is None else minutes)
-    waiting = set(report.trials)
+    waiting = list(report.trials)
     while waiting and time.monotonic() < deadline:
-        name = min(sorted(waiting), key=report.seconds.__getitem__)
+        untried = [name for name in waiting if not report.trials[name]]
+        name = untried[0] if untried else min(waiting, key=report.seconds.__getitem__)
         number, begin = first + report.trials[name], time.monotonic()
+        _ALLOWED[:] = [(deadline - begin) / max(len(untried), 1)]
         try:
             found = _try(name, number, seed, folder)
         except KeyboardInterrupt:  # what was found so far is worth a report
@@ -144,6 +160,7 @@ def run(
         report.findings += [found] if found else []
         if report.trials[name] == trials:
             waiting.remove(name)
+    _ALLOWED.clear()
     report.tally = Counter(_TALLY)
     return report
 

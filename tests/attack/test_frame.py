@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from attack import frame
@@ -49,3 +51,21 @@ def test_minutes_end_a_run_and_are_shared():
     report = frame.run(frame.chosen(), minutes=0.002)
     assert min(report.trials.values()) > 0
     assert report.findings == []
+
+
+def test_every_attack_has_a_trial_within_its_share_of_the_time():
+    tried = []
+
+    def lazy(name):
+        def attack(rng, folder):
+            time.sleep(frame.seconds_allowed())  # all that it may take
+            tried.append(name)
+
+        return attack
+
+    names = [f"a/{i}" for i in range(5)]
+    for name in names:
+        frame.attack(name)(lazy(name))
+    report = frame.run(names, minutes=0.01, seed=7)
+    assert tried == names[2:] + names[:2]  # the seed decides which one begins
+    assert report.lines()[0] == "began with a/2 (seed 7)"
