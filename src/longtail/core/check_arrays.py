@@ -18,6 +18,7 @@ from longtail.errors import ModelError
 
 Array = NDArray[Any]
 Types = type | tuple[type, ...]
+_PIECE = 1 << 17  # numbers that stay in the cache between the search for the least and that for the largest
 
 
 def check_array(name: str, array: Array, types: Types, shape: tuple[int | None, ...]) -> Array:
@@ -57,12 +58,20 @@ def check_within(name: str, array: Array, least: int, end: int) -> None:
     if not array.size:
         return
     # One pass: as unsigned numbers, negative ones are the largest.
-    if least == 0 and array.dtype.kind == "i" and int(array.view(array.dtype.str.replace("i", "u")).max()) < end:
+    if least == 0 and int(array.view(f"u{array.itemsize}").max()) < min(end, int(np.iinfo(array.dtype).max) + 1):
         return
-    low, high = int(array.min()), int(array.max())
+    low, high = _extremes(array)
     if low < least or high >= end:
-        wrong = low if low < least else high
+        wrong = int(low if low < least else high)
         raise ModelError(f"the array {name} contains {wrong}, but its numbers must be from {least} to {end - 1}")
+
+
+def _extremes(array: Array) -> tuple[Any, Any]:
+    """Return the least and the largest number of an array, NaN if there is one; reads the array from memory once."""
+    flat = array.reshape(-1)
+    pieces = [flat[first : first + _PIECE] for first in range(0, flat.size, _PIECE)]
+    both = np.array([(piece.min(), piece.max()) for piece in pieces])
+    return both[:, 0].min(), both[:, 1].max()
 
 
 def check_table(name: str, table: Array, end: int) -> None:
@@ -91,6 +100,9 @@ def check_finite(name: str, array: Array) -> None:
 
 def check_above_zero(name: str, array: Array) -> None:
     """Raise ModelError unless all numbers are finite and above 0."""
-    check_finite(name, array)
-    if array.size and not array.min() > 0:
-        raise ModelError(f"the array {name} contains {array.min()}, but its numbers must be above 0")
+    if not array.size:
+        return
+    low, high = _extremes(array)
+    if not (low > 0 and high < np.inf):
+        check_finite(name, array)
+        raise ModelError(f"the array {name} contains {low}, but its numbers must be above 0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from longtail import Bonsai
 from longtail.core.state import State
@@ -120,9 +121,32 @@ def test_trees_that_point_outside_their_words_are_refused(name):
         TreeModel(**arrays).check(3, 200)
 
 
-def test_numbers_of_children_that_a_node_does_not_have_are_refused():
-    tree = one_node(200, some_table(200, (0.1, 0.1, 0.1)))
+def with_first_child(tree: TreeModel, number: int) -> TreeModel:
+    """Return a tree whose first row begins with another child, whose number may be of none."""
     arrays = {key: array.copy() for key, array in tree.to_arrays().items()}
-    arrays["words"].view(np.uint8)[0] = 201
+    first = arrays["words"][:1].view(np.uint8)
+    first[0] = number & 255
+    if tree.child.size > 256:
+        first[1] = number >> 8
+    return TreeModel(**arrays)
+
+
+def test_numbers_of_children_that_a_node_does_not_have_are_refused():
+    tree = one_node(300, some_table(300, (0.1, 0.1, 0.1)))
+    with_first_child(tree, 299).check(3, 300)
     with pytest.raises(ModelError, match="node 0"):
-        TreeModel(**arrays).check(3, 200)
+        with_first_child(tree, 300).check(3, 300)
+
+
+def test_numbers_of_one_byte_lead_nowhere_if_the_node_has_no_such_child():
+    table = some_table(200, (0.1, 0.1, 0.1))
+    altered = with_first_child(one_node(200, table), 255)
+    altered.check(3, 200)
+    table[0, np.flatnonzero(table[0])[0]] = 0
+    point = sparse.csr_matrix(np.ones((1, 3), np.float32))
+    found, expected = (
+        search_module.search(point, [tree], 200, n_labels=200, beam=None, n_jobs=1)
+        for tree in (altered, one_node(200, table))
+    )
+    np.testing.assert_array_equal(found.labels, expected.labels)
+    np.testing.assert_array_equal(found.scores, expected.scores)

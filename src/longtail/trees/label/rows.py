@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 
 from longtail.core.compiled import njit
 
+# Places that a search has for the margins of a node, at least: one for every number of one byte. Such numbers in a file
+# of somebody's making may be of no child of their node, but they never lead out of the array.
+MARGINS = 1 << 8
+
 
 def packed_rows(
     starts: NDArray[np.integer[Any]],
@@ -48,7 +52,7 @@ def packed_rows(
 @njit(cache=True, nogil=True)
 def bytes_of_child(n_children):
     """Return how many bytes the number of a child takes in a row that is not full."""
-    return 1 if n_children <= 1 << 8 else 2 if n_children <= 1 << 16 else 4
+    return 1 if n_children <= MARGINS else 2 if n_children <= 1 << 16 else 4
 
 
 @njit(cache=True, nogil=True)

@@ -22,7 +22,7 @@ from longtail.core.memory import read_only
 from longtail.core.predictions import Predictions, empty_top
 from longtail.core.threads import each_in_threads, thread_count
 from longtail.linear.simd import prefetch
-from longtail.trees.label.rows import bytes_of_child, child_in, weights_of_row
+from longtail.trees.label.rows import MARGINS, bytes_of_child, child_in, weights_of_row
 from longtail.trees.label.weights import TreeModel
 
 _POINTS_AT_A_TIME = 512
@@ -97,7 +97,7 @@ def _search_tree(x_start, x_features, x_values, first, end, n_features, tree, be
     at[:, 0], at_score[:, 0] = 0, 0
     visits = np.zeros(n_nodes, np.int64)
     table = np.zeros(n_features if n > 1 else 0, np.int32)  # row of each feature in a node, from 1; 0 for none
-    margins = np.empty(np.max(child_start[1:] - child_start[:-1]), np.float32)
+    margins = np.empty(max(np.max(child_start[1:] - child_start[:-1]), MARGINS), np.float32)
     while True:
         nodes, starts, who = _visits_by_node(at, visits)
         if nodes.shape[0] == 0:

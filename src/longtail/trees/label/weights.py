@@ -194,7 +194,10 @@ def _largest_of_each(children, values, n_children):
 
 @njit(cache=True, nogil=True)
 def _first_beyond(child_start, row_start, is_dense, first_word, first_offset, offsets, n_words, in_bytes):
-    """Return the first node with weights outside the words or with a child that it does not have, or -1."""
+    """Return the first node with weights outside the words or with a child that it does not have, or -1.
+
+    A child number of one byte is not looked at: `rows.MARGINS` has a place for every byte.
+    """
     of_word = in_bytes.shape[0] // max(n_words, 1)
     for v in range(is_dense.shape[0]):
         n_rows, n_children, start = row_start[v + 1] - row_start[v], child_start[v + 1] - child_start[v], first_word[v]
@@ -207,15 +210,24 @@ def _first_beyond(child_start, row_start, is_dense, first_word, first_offset, of
         first = first_offset[v]
         if first < 0 or n_rows + 1 > offsets.shape[0] or first > offsets.shape[0] - n_rows - 1:
             return v
+        least, most, end = _sizes_of_rows(offsets[first : first + n_rows + 1])
+        if least < 0 or most > n_children or end > n_words - start:
+            return v
         of_child = bytes_of_child(n_children)
-        for r in range(first, first + n_rows):
+        for r in range(first, first + n_rows if of_child > 1 else first):
             size = np.int64(offsets[r + 1]) - np.int64(offsets[r])
-            if size < 0 or size > n_children or np.int64(offsets[r + 1]) > n_words - start:
-                return v
-            if size == n_children:
-                continue
             at = of_word * (start + np.int64(offsets[r]))
-            for e in range(weights_of_row(size, of_child, of_word)):
+            for e in range(weights_of_row(size, of_child, of_word) if size < n_children else 0):
                 if child_in(in_bytes, at, e, of_child) >= n_children:
                     return v
     return -1
+
+
+@njit(cache=True, nogil=True)
+def _sizes_of_rows(offsets):
+    """Return the least and the largest size of a row, and where the last one ends; no branch, so vectors do it."""
+    least = most = end = np.int64(0)
+    for r in range(offsets.shape[0] - 1):
+        size = np.int64(offsets[r + 1]) - np.int64(offsets[r])
+        least, most, end = min(least, size), max(most, size), max(end, np.int64(offsets[r + 1]))
+    return least, most, end
