@@ -41,6 +41,18 @@ def test_a_model_that_cannot_be_written_does_not_cost_the_training(cli, xc, monk
     np.testing.assert_array_equal(longtail.load_model(xc / "m").predict(data.X, k=3).labels, expected.labels)
 
 
+def test_resume_says_that_there_is_nothing_to_resume(cli, xc):
+    train = ("train", xc / "train.txt", "--model", "popularity", "--out", xc / "m")
+    code, _, err = cli(*train, "--resume")
+    assert (code, err.count("\n")) == (0, 2)
+    assert f"nothing to resume in {xc / 'm.partial'}; starting from the beginning\n" in err
+    assert "nothing to resume" not in cli(*train, "--overwrite")[2]
+    tune = ("tune", xc / "train.txt", "--model", "dismec", "--trials", 1, "--study", xc / "s")
+    for before in (True, False):
+        code, _, err = cli(*tune, "--resume")
+        assert (code, f"nothing to resume in {xc / 's'}; starting from the beginning" in err) == (0, before)
+
+
 def test_a_result_never_takes_the_place_of_its_source(cli, texts):
     cli("train", texts / "train.jsonl", "--model", "popularity", "--out", texts / "m", "--set", "features.min_df=1")
     before = (texts / "test.jsonl").read_bytes()

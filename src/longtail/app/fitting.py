@@ -108,6 +108,8 @@ def fit_and_save(
         engine = stack.enter_context(place.engine())
         shards = place.shards(out)
         partial = engine.folder(out) if isinstance(engine, Shards) else out.with_name(f"{out.name}.partial")
+        if first and resume and not partial.exists():
+            say(f"nothing to resume in {partial}; starting from the beginning")
         checkpoint = Checkpoint(partial, resume=resume, sources=shards)
         try:
             inputs = dataset.texts if estimator.input_kind == "text" else dataset.X

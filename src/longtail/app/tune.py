@@ -88,6 +88,7 @@ def tune(
     The defaults of every model are tried first. Each fit yields a curve: beams and exponents are swept without a new
     training. A killed search goes on by --resume, and ends with the trials that it would have had.
     """
+    from longtail.app.console import say
     from longtail.tune.plan import Options, identity_of, parts_of, plan_of
     from longtail.workflow.build import parse_propensity, parse_settings
 
@@ -101,6 +102,8 @@ def tune(
     outputs = _Outputs(study, pick, recipe, out, recipes, picture, overwrite)
     outputs.check(asked, resume=resume, data=data)
     place.check(study)
+    if resume and not study.exists():
+        say(f"nothing to resume in {study}; starting from the beginning")
     dataset = read(data, reading)
     plan = plan_of(asked, text=dataset.X is None)
     _check_dataset(plan, dataset, data)
