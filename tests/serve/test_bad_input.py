@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import socket
@@ -110,6 +111,21 @@ def test_a_body_of_100_megabytes_is_refused_by_its_length_and_by_counting(servic
     connection.request("POST", SUGGEST, chunks, FORM, encode_chunked=True)
     assert connection.getresponse().status == 413
     connection.close()
+
+
+def test_endless_headers_are_refused_and_large_bodies_are_not(service):
+    host, port = service.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nX: ")
+        with pytest.raises(ConnectionError):  # it is closed long before all is sent
+            connection.sendall(b"a" * 50_000_000)
+        with contextlib.suppress(ConnectionError):  # a reset may overtake the answer
+            assert connection.recv(100).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+    with contextlib.closing(http.client.HTTPConnection(host, int(port), timeout=30)) as connection:
+        for _ in range(3):  # in one connection
+            connection.request("POST", SUGGEST, form(text=words_of(3), limit=1, unknown="a" * 500_000), FORM)
+            answer = connection.getresponse()
+            assert (answer.status, bool(answer.read())) == (200, True)
 
 
 def test_connections_that_say_nothing_or_half_a_request_are_closed(service):

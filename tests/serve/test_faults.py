@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import os
 import resource
 import signal
+import sys
 import threading
 import time
 
 import pytest
 
 from longtail.serve.feedback import append_durably
+from longtail.serve.worker import PlainLines
 from serve.conftest import text_model, words_of
 from serve.running import call, start
 
@@ -24,7 +27,7 @@ FORM = f"text={words_of(3).replace(' ', '+')}&limit=1".encode()
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("faults")
+    folder = tmp_path_factory.mktemp("faults\x1b[31m")  # a name that would colour a terminal
     text_model().save(folder / "model")
     return folder
 
@@ -135,6 +138,21 @@ def test_a_model_that_cannot_be_loaded_does_not_take_the_place_of_one_that_can(r
     wait_for(lambda: "the old one stays" in running.log.read_text())
     assert call(running.address, SUGGEST, FORM)[1]["results"][0]["uri"] == "new3"
     manifest.write_bytes(good)
+
+
+def test_the_log_is_plain_lines(running):
+    """A path in the log cannot steer the terminal, nor look like another line."""
+    record = logging.LogRecord("longtail", logging.ERROR, "", 0, "loaded from %s", ("m\x1b[31m\nERROR x: y",), None)
+    try:
+        raise ValueError("a\x1b[31m\nERROR x: y")
+    except ValueError:
+        record.exc_info = sys.exc_info()
+    first, *more = PlainLines("%(levelname)s %(name)s: %(message)s").format(record).split("\n")
+    assert first == r"ERROR longtail: loaded from m\x1b[31m\nERROR x: y"
+    assert all(line.startswith("  ") and "\x1b" not in line for line in more)
+    log = running.log.read_text()
+    assert r"faults\x1b[31m" in log
+    assert "\x1b" not in log
 
 
 def test_a_full_disk_is_said_and_loses_nothing(running, place):

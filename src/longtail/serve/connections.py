@@ -1,4 +1,4 @@
-"""Connections that cannot starve others: idle and slow ones are closed, and their number is bounded."""
+"""Connections that cannot starve others: idle and slow ones are closed, and their number and heads are bounded."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from longtail.serve import metrics
 from longtail.serve.problems import raw_refusal
 
 _LAST_REQUEST = 0.3  # seconds
+_LONGEST_HEAD = 1 << 16  # bytes of the address and the headers of a request; those of one read may be more
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -19,16 +20,25 @@ class GuardedProtocol(HttpToolsProtocol):
     idle_limit = 10.0  # seconds; the worker sets both
     max_connections = 1_000
     _timer: asyncio.TimerHandle | None = None
+    _in_head, _head = True, 0  # whether the head of a request is awaited, and how much of it has come
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         metrics.connections.inc()
         if len(self.connections) > self.max_connections:
             metrics.rejected.labels("connections").inc()
-            transport.write(raw_refusal("too many connections are open; try again in a moment"))
+            transport.write(raw_refusal(503, "too many connections are open; try again in a moment"))
             transport.close()
             return
         self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        self._head += len(data)
+        super().data_received(data)
+        if self._in_head and self._head > _LONGEST_HEAD and not self.transport.is_closing():
+            metrics.rejected.labels("size").inc()
+            self.transport.write(raw_refusal(431, f"address and headers have more than {_LONGEST_HEAD:,} bytes"))
+            self.transport.close()
 
     def shutdown(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
@@ -47,6 +57,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._expect()  # the rest of the head must follow
 
     def on_headers_complete(self) -> None:
+        self._in_head = False
         self._relax()
         super().on_headers_complete()
 
@@ -57,6 +68,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._expect()
 
     def on_message_complete(self) -> None:
+        self._in_head, self._head = True, 0
         super().on_message_complete()
         self._relax()
 

@@ -54,11 +54,11 @@ def busy(detail: str, seconds: float = 1) -> Problem:
     return Problem(503, detail, headers={"Retry-After": str(max(1, round(seconds)))})
 
 
-def raw_refusal(detail: str) -> bytes:
-    """Return a whole answer with status 503, for connections that no application gets to see."""
-    body = problem_response(503, detail).body
-    head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"
-    return f"{head}Retry-After: 1\r\nConnection: close\r\n\r\n".encode() + bytes(body)
+def raw_refusal(status: int, detail: str) -> bytes:
+    """Return a whole answer, for connections that no application gets to see."""
+    body, again = problem_response(status, detail).body, "Retry-After: 1\r\n" * (status == 503)
+    head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {MEDIA_TYPE}\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n{again}Connection: close\r\n\r\n".encode() + bytes(body)
 
 
 def install(app: FastAPI) -> None:

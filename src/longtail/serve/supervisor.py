@@ -147,7 +147,7 @@ class Supervisor:
                 with connection, contextlib.suppress(OSError):
                     connection.settimeout(_MARGIN)
                     connection.recv(65536)
-                    connection.sendall(raw_refusal("the service is ending; try again in a moment"))
+                    connection.sendall(raw_refusal(503, "the service is ending; try again in a moment"))
                     connection.shutdown(socket.SHUT_WR)
                     connection.recv(65536)
 

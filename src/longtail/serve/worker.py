@@ -17,6 +17,7 @@ from typing import Any
 
 import uvicorn
 
+from longtail.core.plain import plain
 from longtail.errors import LongtailError, first_line
 from longtail.serve.app import create_app
 from longtail.serve.connections import GuardedProtocol
@@ -79,9 +80,21 @@ class Worker(uvicorn.Server):
         self._stop_now()
 
 
+class PlainLines(logging.Formatter):
+    """One line per message, whatever names and paths are in it; lines of a traceback are indented."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return plain(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:
+        return "\n".join(f"  {plain(line)}" for line in super().formatException(ei).splitlines())
+
+
 def main() -> int:
     """Serve until a signal; return the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(PlainLines("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[lines])
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     sys.setswitchinterval(_SWITCH)
     settings = from_json(sys.stdin.read())
