@@ -29,11 +29,24 @@ import numpy as np
 Attack = Callable[[np.random.Generator, Path], None]
 ATTACKS: dict[str, Attack] = {}
 _TALLY: Counter[str] = Counter()
+_LONGEST_TURN = 1.5  # seconds
 _ALLOWED: list[float] = []  # seconds for the trial under way, if the run has a limit of time
 
 
 class Finding(Exception):
     """longtail did not hold: a crash, a hang, a traceback, a silent difference, something left behind."""
+
+
+class Waited:
+    """Counts the seconds that a loop has waited, asked once per turn; a machine that stood still does not count."""
+
+    def __init__(self) -> None:
+        self._total, self._last = 0.0, time.monotonic()
+
+    def __call__(self) -> float:
+        now = time.monotonic()
+        self._total, self._last = self._total + min(now - self._last, _LONGEST_TURN), now
+        return self._total
 
 
 @dataclass

@@ -12,12 +12,13 @@ import resource
 import select
 import subprocess
 import sys
-import time
 import traceback
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from attack.frame import Waited
 
 ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 20.0  # of CPU time, which a busy machine does not stretch: a trial may take this long
@@ -63,12 +64,11 @@ class Jury:
         assert process.stdout is not None
         process.stdin.write(json.dumps(case).encode() + b"\n")
         process.stdin.flush()
-        used, begin = _cpu_seconds(process.pid), time.monotonic()
+        used, waited = _cpu_seconds(process.pid), Waited()
         while not select.select([process.stdout], [], [], 1.0)[0]:
-            waited = time.monotonic() - begin
-            if _cpu_seconds(process.pid) - used > seconds or waited > max(seconds, _WALL_SECONDS):
+            if _cpu_seconds(process.pid) - used > seconds or waited() > max(seconds, _WALL_SECONDS):
                 self.close()
-                return Verdict(False, f"no answer within {seconds:g} s of CPU time, {waited:.0f} s in all")
+                return Verdict(False, f"no answer within {seconds:g} s of CPU time, {waited():.0f} s in all")
         line = process.stdout.readline()
         if not line:
             code = process.wait()

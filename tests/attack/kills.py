@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attack.frame import ATTACKS, Attack, Finding, attack, tally
+from attack.frame import ATTACKS, Attack, Finding, Waited, attack, tally
 from attack.victims import VARIANTS
 from contract.models import NAMES, TRAIN, make
 from longtail.core import store
@@ -55,8 +55,8 @@ def fork(work: Callable[[], None], says: Path | None = None) -> int:
 
 def end_of(child: int, seconds: float = _LIMIT_S) -> int:
     """Return the exit code of a fork, negative for a signal; raise Finding if it hangs."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    waited = Waited()
+    while waited() < seconds:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)

@@ -69,3 +69,10 @@ def test_every_attack_has_a_trial_within_its_share_of_the_time():
     report = frame.run(names, minutes=0.01, seed=7)
     assert tried == names[2:] + names[:2]  # the seed decides which one begins
     assert report.lines()[0] == "began with a/2 (seed 7)"
+
+
+def test_a_machine_that_stands_still_is_not_a_hang(monkeypatch):
+    clock = iter([0.0, 0.5, 1.0, 901.0, 901.5])
+    monkeypatch.setattr(frame.time, "monotonic", lambda: next(clock))
+    waited = frame.Waited()
+    assert [waited() for _ in range(4)] == [0.5, 1.0, 2.5, 3.0]
