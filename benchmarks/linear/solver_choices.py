@@ -27,7 +27,7 @@ from benchmarks.common.data import add_data_root, features_folder, recipe_named
 from benchmarks.common.process import measured_apart
 from longtail.bench.prepare import MissingData
 from longtail.data import read_dataset
-from longtail.linear import simd
+from longtail.linear import simd, vectors
 
 # --- choices undone: each changes a module before its kernels are compiled --------------------------------------------
 
@@ -104,7 +104,7 @@ def _plain_adds(W, indices, values, start, end, d):
 
 def block_of(size: int) -> Callable[[], None]:
     def change() -> None:
-        simd.BLOCK = size  # before kernels and solver are imported
+        simd.BLOCK = vectors.BLOCK = size  # before kernels and solver are imported
 
     return change
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from linear.twins import NAMES, plain_pass, plain_values
 from longtail.linear import kernels
 from longtail.linear.order import _CHUNK, shuffled
-from longtail.linear.simd import BLOCK, block_adds, block_dots, prefetch
+from longtail.linear.simd import BLOCK, any_above, block_adds, block_dots, prefetch
 from longtail.linear.solver import _permuted_with_bias, _row_norms
 
 EVERY_LOSS = pytest.mark.parametrize("loss", NAMES, ids=NAMES.values())
@@ -27,6 +27,11 @@ def dots(W, indices, values, start, end, z):
 @njit
 def adds(W, indices, values, start, end, d):
     block_adds(W, indices, values, start, end, d)
+
+
+@njit
+def some_above(z, limits):
+    return any_above(z, limits)
 
 
 @njit
@@ -63,6 +68,18 @@ def test_block_adds_to_the_same_row_twice_adds_twice():
     W = np.zeros((3, BLOCK), np.float32)
     adds(W, np.array([1, 1], np.uint32), np.array([2, 3], np.float32), 0, 2, np.ones(BLOCK, np.float32))
     np.testing.assert_array_equal(W[1], 5)
+
+
+@pytest.mark.parametrize("lane", [0, 15, 16, BLOCK - 1])
+def test_any_above_looks_at_every_lane(lane):
+    limits = np.linspace(-1, 1, BLOCK).astype(np.float32)
+    z = limits.copy()
+    assert not some_above(z, limits)  # equal is not above
+    z[lane] = np.nextafter(z[lane], np.float32(9))
+    assert some_above(z, limits)
+    limits[lane] = np.inf
+    z[lane] = np.nan
+    assert not some_above(z, limits)
 
 
 def test_prefetch_changes_nothing():

@@ -106,11 +106,9 @@ class DiSMEC(Estimator):
 
         |w|^2 / 2 + C * W_l * sum_{positives} r * loss(w.x) + C * sum_{negatives} loss(-w.x)
 
-    where r is the relevance of the label for the point, 1 unless Y has numbers below 1. With relevances, every label is
-    trained on all points, as by solver="full".
-
-    with W_l from Qaraei et al. 2021, eqs. 16, 21, 22. The papers write |w|^2 where LIBLINEAR has |w|^2 / 2, so their
-    C = 1 is C = 0.5 here. `linear/kernels.py` describes the solver.
+    with W_l from Qaraei et al. 2021, eqs. 16, 21, 22, and r the relevance of the label for the point, 1 unless Y has
+    numbers below 1. The papers write |w|^2 where LIBLINEAR has |w|^2 / 2, so their C = 1 is C = 0.5 here. With
+    relevances, every label is trained on all points, as by solver="full". `linear/kernels.py` describes the solver.
     """
 
     # What the log advises when labels have not reached `tol` after `max_passes`.

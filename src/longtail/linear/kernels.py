@@ -25,7 +25,8 @@ import numpy as np
 from longtail.core.compiled import njit, nonzero
 from longtail.linear.options import HINGE, LOGISTIC, SQUARED_HINGE
 from longtail.linear.order import shuffled
-from longtail.linear.simd import BLOCK, block_adds, block_dots, prefetch
+from longtail.linear.simd import BLOCK, any_above, block_adds, block_dots, prefetch
+from longtail.linear.simd_steps import hinge_look, hinge_step, squared_hinge_look, squared_hinge_step
 
 _ZERO, _ONE, _HALF, _QUARTER = np.float32(0), np.float32(1), np.float32(0.5), np.float32(0.25)
 _TINY, _EPS = np.float32(1e-30), np.float32(6e-8)
@@ -36,7 +37,7 @@ _INNER_SHARE = 4 / 3  # ... or until their own gap is this multiple of the toler
 _EARLY_GAP = 0.15  # or this gap, while another full pass is still to come, which changes what is unsettled anyway
 _RETURNS = 16  # how often a pass returns to the positives of the block, at most ...
 _RETURN_SHARE = 4  # ... so that a return visits at most a quarter as many points as lie between two returns
-_AHEAD = 4  # points between fetching dual variables and using them, where points are visited in order
+_AHEAD = 8  # points between fetching rows and dual variables from memory and using them
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
@@ -53,24 +54,24 @@ def one_pass(order, loss, X, norms, weights, labels, costs, duals, W, live, sums
     indptr, indices, data = X
     label_ptr, label_lane, relevance = labels
     z, step = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
-    y, c = np.full(BLOCK, -_ONE), costs[0].copy()
+    y, c, reach = np.full(BLOCK, -_ONE), costs[0].copy(), _reach(live)
     part = np.zeros((2, BLOCK), np.float32)
     counted = 0
     for o in range(order.shape[0]):
         i = order[o]
-        if o + 1 < order.shape[0]:
-            _fetch(order[o + 1], indptr, indices, data)
-            _fetch_duals(order[o + 1], duals, active)
+        if o + _AHEAD < order.shape[0]:
+            _fetch(order[o + _AHEAD], indptr, indices, data)
+            _fetch_duals(order[o + _AHEAD], duals, active)
         block_dots(W, indices, data, indptr[i], indptr[i + 1], z)
-        if loss != LOGISTIC and active[i] == 0 and label_ptr[i] == label_ptr[i + 1] and _largest(z) <= -_ONE:
+        if loss != LOGISTIC and active[i] == 0 and label_ptr[i] == label_ptr[i + 1] and not any_above(z, reach):
             continue  # a negative of every label and on the right side of every margin: nothing to do
         for q in range(label_ptr[i], label_ptr[i + 1]):
             lane = label_lane[q]
             y[lane], c[lane] = _ONE, costs[1, lane] * relevance[q]
         if loss == SQUARED_HINGE:
-            changed, held = _squared_hinge_step(z, y, c, norms[i], weights[i], duals[i], live, step, part)
+            changed, held = squared_hinge_step(z, y, c, norms[i], weights[i], duals, i, live, step, part)
         elif loss == HINGE:
-            changed, held = _hinge_step(z, y, c, norms[i], weights[i], duals[i], live, step, part)
+            changed, held = hinge_step(z, y, c, norms[i], weights[i], duals, i, live, step, part)
         else:
             changed, held = _logistic_step(z, y, c, norms[i], weights[i], duals[i], live, step, part)
         active[i] = held
@@ -100,50 +101,14 @@ def _fetch_duals(i, duals, active):
             prefetch(duals, np.int64(i) * BLOCK + b)
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, inline="always")
-def _largest(z):
-    largest = z[0]
-    for b in range(1, BLOCK):
-        largest = max(largest, z[b])
-    return largest
-
-
-@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
-def _squared_hinge_step(z, y, c, norm, weight, dual, live, step, part):
-    """Take the step of one point in every lane; return whether any lane changed and whether any live lane has a > 0."""
-    largest, total = _ZERO, _ZERO
+@njit(cache=True, nogil=True)
+def _reach(live):
+    """Return the score per lane above which a negative is not settled: never in lanes that left."""
+    reach = np.full(BLOCK, -_ONE)
     for b in range(BLOCK):
-        a = dual[b]
-        cost = c[b] * weight
-        d = _HALF / cost
-        slack = _ONE - y[b] * z[b]
-        new = max(a + (slack - d * a) / (norm + d), _ZERO)
-        new = new if live[b] > _ZERO else a
-        change = new - a
-        dual[b] = new
-        step[b] = change * y[b]
-        _squared_hinge_terms(part, b, slack, new, cost)
-        largest = max(largest, abs(change))
-        total = max(total, new * live[b])
-    return largest > _ZERO, total > _ZERO
-
-
-@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
-def _hinge_step(z, y, c, norm, weight, dual, live, step, part):
-    largest, total = _ZERO, _ZERO
-    for b in range(BLOCK):
-        a = dual[b]
-        cost = c[b] * weight
-        slack = _ONE - y[b] * z[b]
-        new = min(max(a + slack / max(norm, _TINY), _ZERO), cost)  # an empty row without bias has norm 0
-        new = new if live[b] > _ZERO else a
-        change = new - a
-        dual[b] = new
-        step[b] = change * y[b]
-        _hinge_terms(part, b, slack, new, cost)
-        largest = max(largest, abs(change))
-        total = max(total, new * live[b])
-    return largest > _ZERO, total > _ZERO
+        if live[b] <= _ZERO:
+            reach[b] = np.inf
+    return reach
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
@@ -166,24 +131,9 @@ def _logistic_step(z, y, c, norm, weight, dual, live, step, part):
     return largest > _ZERO, total > _MATTERS
 
 
-# These add primal loss and dual value f(a) of one point in lane b to part[0, b] and part[1, b].
-
-
-@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
-def _squared_hinge_terms(part, b, slack, a, cost):
-    slack = max(slack, _ZERO)
-    part[0, b] += cost * slack * slack
-    part[1, b] += a - _QUARTER * a * a / cost
-
-
-@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
-def _hinge_terms(part, b, slack, a, cost):
-    part[0, b] += cost * max(slack, _ZERO)
-    part[1, b] += a
-
-
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
 def _logistic_terms(part, b, margin, a, cost):
+    """Add primal loss and dual value f(a) of one point in lane b to part[0, b] and part[1, b]."""
     share = min(max(a / cost, _TINY), _ONE - _EPS)
     part[0, b] += cost * (np.log1p(np.exp(-abs(margin))) + max(-margin, _ZERO))
     part[1, b] -= cost * (share * np.log(share) + (_ONE - share) * np.log1p(-share))
@@ -209,40 +159,29 @@ def evaluate(loss, X, weights, labels, costs, duals, W, live, sums, active):
     indptr, indices, data = X
     label_ptr, label_lane, relevance = labels
     z = np.empty(BLOCK, np.float32)
-    y, c = np.full(BLOCK, -_ONE), costs[0].copy()
+    y, c, reach = np.full(BLOCK, -_ONE), costs[0].copy(), _reach(live)
     part = np.zeros((2, BLOCK), np.float32)
     sums[:] = 0
     for i in range(active.shape[0]):
         _fetch_duals(min(i + _AHEAD, active.shape[0] - 1), duals, active)
         block_dots(W, indices, data, indptr[i], indptr[i + 1], z)
-        if loss != LOGISTIC and active[i] == 0 and label_ptr[i] == label_ptr[i + 1] and _largest(z) <= -_ONE:
+        if loss != LOGISTIC and active[i] == 0 and label_ptr[i] == label_ptr[i + 1] and not any_above(z, reach):
             continue
         for q in range(label_ptr[i], label_ptr[i + 1]):
             lane = label_lane[q]
             y[lane], c[lane] = _ONE, costs[1, lane] * relevance[q]
-        if loss == LOGISTIC:
-            active[i] = _logistic_unsettled(z, y, c, weights[i], duals[i], live, part)
+        if loss == SQUARED_HINGE:
+            active[i] = squared_hinge_look(z, y, c, weights[i], duals, i, live, part)
+        elif loss == HINGE:
+            active[i] = hinge_look(z, y, c, weights[i], duals, i, live, part)
         else:
-            active[i] = _hinge_unsettled(loss, z, y, c, weights[i], duals[i], live, part)
+            active[i] = _logistic_unsettled(z, y, c, weights[i], duals[i], live, part)
         for q in range(label_ptr[i], label_ptr[i + 1]):
             lane = label_lane[q]
             y[lane], c[lane] = -_ONE, costs[0, lane]
         if i % 256 == 255:  # float32 sums stay short
             _flush(part, sums)
     _flush(part, sums)
-
-
-@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
-def _hinge_unsettled(loss, z, y, c, weight, dual, live, part):
-    most = _ZERO
-    for b in range(BLOCK):
-        slack = _ONE - y[b] * z[b]
-        if loss == HINGE:
-            _hinge_terms(part, b, slack, dual[b], c[b] * weight)
-        else:
-            _squared_hinge_terms(part, b, slack, dual[b], c[b] * weight)
-        most = max(most, max(slack, dual[b]) * live[b])
-    return most > _ZERO
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
@@ -355,7 +294,7 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
         for b in range(BLOCK):
             if not gaps[b] > tolerance:  # true for NaN as well, which the caller checks for
                 live[b] = _ZERO
-        if n_full >= max_passes or _largest(live) <= _ZERO:
+        if n_full >= max_passes or not live.any():
             return n_full, n_inner
         moves = True
 

@@ -128,7 +128,7 @@ class WorkingSetSolver:
         if not hasattr(self._scratch, "arrays"):
             n, d = self.n_points, self.n_features
             self._scratch.arrays = Scratch(
-                np.full(d, -1, np.int32), np.zeros(n, np.bool_), np.empty(d, np.int32), np.empty(n, np.float32),
+                np.full(d, -1, np.int32), np.zeros(n, np.bool_), np.zeros(n, np.float32), np.empty(d, np.int32),
                 np.empty(n, np.int32), np.empty(n, np.float32),
             )  # fmt: skip
         arrays: Scratch = self._scratch.arrays

@@ -10,23 +10,25 @@ from __future__ import annotations
 import numpy as np
 
 from longtail.core.compiled import copy_to, njit
+from longtail.linear.order import shuffle
 from longtail.linear.rare_problem import add_near, cut_sample, leave_far, number_features, start_rows, weigh_far
 
 MARGIN = np.float32(0.1)  # beyond -1, from which on a negative counts as near
 _EARLY_TOL = 0.3  # relative duality gap of a solve that is followed by a search
 _LEAVE = 0.03  # found points whose loss is below this share of the objective are left out
-_FOUND = 300  # near negatives that one search may add ...
+_FOUND = 150  # near negatives that one search may add ...
 _FOUND_PER_POSITIVE = 10  # ... and this many more for each positive
 _PASSES_BEFORE_LOOK = 3
 _LEAST_GIFT = np.float32(0.05)  # to a score, below which a feature is skipped in the search for near points ...
 _LEAST_SHARE = np.float32(0.25)  # ... or below this share of what a point needs to be near
+_FEW = 0.25  # of the points, to which a search may give scores without looking at all of them afterwards
 _POSITIVES_EVERY = 16  # visits between two returns to a positive
 
 _FAST = {"contract", "reassoc", "nsz", "nnan"}
 F32 = np.float32
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, inline="always")
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy", inline="always")
 def _score(row, rows, w, bias_weight, bias):
     total = F32(0)
     for p in range(rows.ptr[row], rows.ptr[row + 1]):
@@ -34,13 +36,12 @@ def _score(row, rows, w, bias_weight, bias):
     return total + bias_weight * bias
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, inline="always")
-def _visit(row, rows, a, w, bias_weight, bias):
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy", inline="always")
+def _visit(row, rows, diagonal, rate, a, w, bias_weight, bias):
     """Move one dual variable to the optimum of its coordinate; returns the weight of the bias."""
     slack = F32(1) - rows.y[row] * _score(row, rows, w, bias_weight, bias)
     old = a[row]
-    diagonal = F32(0.5) / rows.costs[row]
-    new = max(old + (slack - diagonal * old) / (rows.norms[row] + diagonal), F32(0))
+    new = max(old + (slack - diagonal[row] * old) * rate[row], F32(0))
     if new != old:
         a[row] = new
         step = (new - old) * rows.y[row]
@@ -50,20 +51,7 @@ def _visit(row, rows, a, w, bias_weight, bias):
     return bias_weight
 
 
-@njit(cache=True, nogil=True)
-def _shuffle(items, n, state):
-    """Fisher-Yates with a xorshift generator, whose state is kept."""
-    random = state[0]
-    for j in range(n - 1, 0, -1):
-        random ^= random << np.uint64(13)
-        random ^= random >> np.uint64(7)
-        random ^= random << np.uint64(17)
-        k = np.int64((random >> np.uint64(32)) * np.uint64(j + 1) >> np.uint64(32))
-        items[j], items[k] = items[k], items[j]
-    state[0] = random
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
 def _look(rows, a, w, bias_weight, bias, active):
     """Return the primal value, the relative duality gap and the number of rows that are not settled (`active`)."""
     lost, gained, n_active = 0.0, 0.0, 0
@@ -84,23 +72,27 @@ def _look(rows, a, w, bias_weight, bias, active):
     return primal, (primal - (gained - 0.5 * square)) / max(primal, 1e-30), n_active
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def solve_rows(rows, n_positives, a, w, bias_weight, bias, tol, max_looks, state):
     """Solve a problem from given dual variables and their weights; the positives are its first rows.
 
     Returns the weight of the bias, the primal value and the relative duality gap.
     """
     n = rows.y.shape[0]
-    active = np.arange(n)
+    active = np.arange(n).astype(np.int32)
+    diagonal, rate = np.empty(n, np.float32), np.empty(n, np.float32)
+    for row in range(n):  # once, since divisions are slow
+        diagonal[row] = F32(0.5) / rows.costs[row]
+        rate[row] = F32(1) / (rows.norms[row] + diagonal[row])
     n_active, primal, gap = n, 0.0, np.inf
     for _ in range(max_looks):
         for _ in range(_PASSES_BEFORE_LOOK):
-            _shuffle(active, n_active, state)
+            shuffle(active, n_active, state)
             positive = 0
             for j in range(n_active):
-                bias_weight = _visit(active[j], rows, a, w, bias_weight, bias)
+                bias_weight = _visit(active[j], rows, diagonal, rate, a, w, bias_weight, bias)
                 if j % _POSITIVES_EVERY == _POSITIVES_EVERY - 1:
-                    bias_weight = _visit(positive, rows, a, w, bias_weight, bias)
+                    bias_weight = _visit(positive, rows, diagonal, rate, a, w, bias_weight, bias)
                     positive = (positive + 1) % n_positives
         primal, gap, n_active = _look(rows, a, w, bias_weight, bias, active)
         if gap <= tol:
@@ -123,7 +115,7 @@ def find_near(points, w, n_features, bias_score, most, scratch):
         i = np.int64(scratch.found[t])
         if scratch.near[i]:
             continue
-        score = scratch.scores[i]
+        score = scratch.found_scores[t]
         if n_close <= most:
             score = F32(0)
             for p in range(points.ptr[i], points.ptr[i + 1]):
@@ -140,19 +132,39 @@ def find_near(points, w, n_features, bias_score, most, scratch):
 
 @njit(cache=True, nogil=True)
 def _close(points, w, n_features, least, enough, scratch):
-    """List in `found` the points to which the features that may give `least` give more than `enough` together."""
-    scores = scratch.scores
-    scores[:] = 0
+    """List in `found` the points to which the features that may give `least` give more than `enough` together.
+
+    `scratch.scores` is zero before and after. It is cleared, and searched, along the features again where these are
+    rare: a look at all points would take longer than everything else.
+    """
+    scores, touched = scratch.scores, 0
+    for k in range(n_features):
+        f = scratch.features[k]
+        if w[k] * points.largest[f] >= least:
+            touched += points.by_feature_ptr[f + 1] - points.by_feature_ptr[f]
+            for p in range(points.by_feature_ptr[f], points.by_feature_ptr[f + 1]):
+                scores[points.by_feature_points[p]] += w[k] * points.by_feature_values[p]
+    n_close = 0
+    if touched > _FEW * scores.shape[0]:
+        for i in range(scores.shape[0]):
+            n_close = _take(i, enough, n_close, scratch)
+        return n_close
     for k in range(n_features):
         f = scratch.features[k]
         if w[k] * points.largest[f] >= least:
             for p in range(points.by_feature_ptr[f], points.by_feature_ptr[f + 1]):
-                scores[points.by_feature_points[p]] += w[k] * points.by_feature_values[p]
-    n_close = 0
-    for i in range(scores.shape[0]):
-        if scores[i] > enough:
-            scratch.found[n_close] = i
-            n_close += 1
+                n_close = _take(points.by_feature_points[p], enough, n_close, scratch)
+    return n_close
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _take(i, enough, n_close, scratch):
+    """List point i if it has more than `enough`, and clear its score."""
+    score = scratch.scores[i]
+    if score > enough:
+        scratch.found[n_close], scratch.found_scores[n_close] = i, score
+        n_close += 1
+    scratch.scores[i] = 0
     return n_close
 
 
@@ -225,7 +237,7 @@ def train_label(points, sample, positives, positive_cost, C, bias, tol, max_look
     for round_ in range(rounds):
         last = round_ == rounds - 1
         bias_weight, primal, gap = solve_rows(
-            rows, n_positives, a, w, bias_weight, bias, tol if last else _EARLY_TOL, max_looks, state
+            rows, n_positives, a, w, bias_weight, bias, _EARLY_TOL if round_ == 0 else tol, max_looks, state
         )
         if last:
             break

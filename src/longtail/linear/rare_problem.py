@@ -56,12 +56,12 @@ class Sample(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Arrays that a thread uses for one label after another; kernels leave the first two as they were."""
+    """Arrays that a thread uses for one label after another; kernels leave the first three as they were."""
 
     column: NDArray[np.int32]  # (features,) number of a feature in the problem, else -1
     near: NDArray[np.bool_]  # (points,) positives and near negatives
+    scores: NDArray[np.float32]  # (points,) zero, but in a search
     features: NDArray[np.int32]  # (features,) the features of the problem
-    scores: NDArray[np.float32]  # (points,)
     found: NDArray[np.int32]  # (points,) those that a search has found ...
     found_scores: NDArray[np.float32]  # ... and their scores
 

@@ -1,4 +1,4 @@
-"""Two primitives of the label-blocked solver, written as vector instructions.
+"""Primitives of the label-blocked solver that read and change weights, written as vector instructions.
 
 A block holds the weights of `BLOCK` labels side by side: row f of `W` (features, BLOCK) is BLOCK contiguous floats. For
 one sparse point the solver needs
@@ -7,8 +7,8 @@ one sparse point the solver needs
     adds:  W[f, b] += x_f * d[b]
 
 From plain Numba loops, LLVM produces code that keeps `z` in memory and spends its time storing and reloading it. With
-`z` in vector registers the same arithmetic runs about four times as fast. This file emits the two loops in that form;
-the tests compare them with plain NumPy.
+`z` in vector registers the same arithmetic runs about four times as fast. This file emits the loops in that form; the
+tests compare them with plain NumPy.
 """
 
 from __future__ import annotations
@@ -20,11 +20,22 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-BLOCK = 32  # labels trained together: a row of W is two 512-bit (or four 256-bit) registers of float32
-_LANES = 16
-_VECTOR = ir.VectorType(ir.FloatType(), _LANES)
-_INT64 = ir.IntType(64)
-_CONTRACT = ("contract",)  # a * b + c may become one fused instruction; nothing else is reordered
+from longtail.linear.vectors import (
+    BLOCK,
+    INT64,
+    LANES,
+    VECTOR,
+    Lanes,
+    any_lane,
+    groups,
+    load,
+    pointer_to,
+    row_of,
+    splat,
+    store,
+)
+
+__all__ = ["BLOCK", "any_above", "block_adds", "block_dots", "prefetch"]
 
 
 @intrinsic
@@ -33,17 +44,27 @@ def block_dots(typing_context, W, indices, values, start, end, z):
     signature = types.void(W, indices, values, types.int64, types.int64, z)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        W, indices, values, z = (_pointer(context, builder, signature, args, k) for k in (0, 1, 2, 5))
-        zero = ir.Constant(_VECTOR, [0.0] * _LANES)
-        sums = [cgutils.alloca_once_value(builder, zero) for _ in _groups()]  # promoted to registers by LLVM
-        with cgutils.for_range_slice(builder, args[3], args[4], _INT64(1)) as (p, _):
-            x = _splat(builder, builder.load(builder.gep(values, [p])))
-            row = _row(builder, W, indices, p)
-            for group, total in zip(_groups(), sums, strict=True):
-                product = builder.fmul(x, _load(builder, row, group), flags=_CONTRACT)
-                builder.store(builder.fadd(product, builder.load(total), flags=_CONTRACT), total)
-        for group, total in zip(_groups(), sums, strict=True):
-            _store(builder, builder.load(total), z, group)
+        W, indices, values, z = (pointer_to(context, builder, signature, args, k) for k in (0, 1, 2, 5))
+        zero = ir.Constant(VECTOR, [0.0] * LANES)
+        # Promoted to registers by LLVM. Two sums per vector take turns, since an addition waits for the one before.
+        sums = [[cgutils.alloca_once_value(builder, zero) for _ in groups()] for _ in range(2)]
+
+        def add(p: Any, totals: list[Any]) -> None:
+            x = splat(builder, builder.load(builder.gep(values, [p])))
+            row = _weights(builder, W, indices, p)
+            for group, total in zip(groups(), totals, strict=True):
+                builder.store((x * load(builder, row, group) + Lanes(builder, builder.load(total))).value, total)
+
+        last = builder.sub(args[4], INT64(1))
+        with cgutils.for_range_slice(builder, args[3], last, INT64(2)) as (p, _):
+            add(p, sums[0])
+            add(builder.add(p, INT64(1)), sums[1])
+        odd = builder.trunc(builder.sub(args[4], args[3]), ir.IntType(1))
+        with builder.if_then(builder.and_(odd, builder.icmp_signed("<", args[3], args[4]))):
+            add(last, sums[0])
+        for group, *pair in zip(groups(), *sums, strict=True):
+            first, second = (Lanes(builder, builder.load(total)) for total in pair)
+            store(builder, first + second, z, group)
         return context.get_dummy_value()
 
     return signature, generate
@@ -55,15 +76,26 @@ def block_adds(typing_context, W, indices, values, start, end, d):
     signature = types.void(W, indices, values, types.int64, types.int64, d)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        W, indices, values, d = (_pointer(context, builder, signature, args, k) for k in (0, 1, 2, 5))
-        steps = [_load(builder, d, group) for group in _groups()]
-        with cgutils.for_range_slice(builder, args[3], args[4], _INT64(1)) as (p, _):
-            x = _splat(builder, builder.load(builder.gep(values, [p])))
-            row = _row(builder, W, indices, p)
-            for group, step in zip(_groups(), steps, strict=True):
-                product = builder.fmul(x, step, flags=_CONTRACT)
-                _store(builder, builder.fadd(product, _load(builder, row, group), flags=_CONTRACT), row, group)
+        W, indices, values, d = (pointer_to(context, builder, signature, args, k) for k in (0, 1, 2, 5))
+        steps = [load(builder, d, group) for group in groups()]
+        with cgutils.for_range_slice(builder, args[3], args[4], INT64(1)) as (p, _):
+            x = splat(builder, builder.load(builder.gep(values, [p])))
+            row = _weights(builder, W, indices, p)
+            for group, step in zip(groups(), steps, strict=True):
+                store(builder, x * step + load(builder, row, group), row, group)
         return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def any_above(typing_context, z, limits):
+    """Return whether z[b] > limits[b] in some lane."""
+    signature = types.boolean(z, limits)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        z, limits = (pointer_to(context, builder, signature, args, k) for k in (0, 1))
+        return any_lane(load(builder, z, group) > load(builder, limits, group) for group in groups())
 
     return signature, generate
 
@@ -79,42 +111,12 @@ def prefetch(typing_context, array, position):
         ask = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag]), "llvm.prefetch.p0"
         )
-        address = builder.gep(_pointer(context, builder, signature, args, 0), [args[1]])
+        address = builder.gep(pointer_to(context, builder, signature, args, 0), [args[1]])
         builder.call(ask, [builder.bitcast(address, byte), flag(0), flag(3), flag(1)])  # read, keep, data
         return context.get_dummy_value()
 
     return signature, generate
 
 
-def _groups() -> range:
-    return range(0, BLOCK, _LANES)
-
-
-def _pointer(context: Any, builder: Any, signature: Any, args: Any, k: int) -> Any:
-    return context.make_array(signature.args[k])(context, builder, args[k]).data
-
-
-def _row(builder: Any, W: Any, indices: Any, p: Any) -> Any:
-    feature = builder.zext(builder.load(builder.gep(indices, [p])), _INT64)
-    return builder.gep(W, [builder.mul(feature, _INT64(BLOCK))])
-
-
-def _splat(builder: Any, value: Any) -> Any:
-    undefined = ir.Constant(_VECTOR, ir.Undefined)
-    lane = ir.IntType(32)
-    first = builder.insert_element(undefined, value, lane(0))
-    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(lane, _LANES), [0] * _LANES))
-
-
-def _load(builder: Any, pointer: Any, group: int) -> Any:
-    vector = builder.load(_as_vector(builder, pointer, group))
-    vector.align = 4  # NumPy guarantees no more than the alignment of a float
-    return vector
-
-
-def _store(builder: Any, vector: Any, pointer: Any, group: int) -> None:
-    builder.store(vector, _as_vector(builder, pointer, group)).align = 4
-
-
-def _as_vector(builder: Any, pointer: Any, group: int) -> Any:
-    return builder.bitcast(builder.gep(pointer, [_INT64(group)]), _VECTOR.as_pointer())
+def _weights(builder: Any, W: Any, indices: Any, p: Any) -> Any:
+    return row_of(builder, W, builder.zext(builder.load(builder.gep(indices, [p])), INT64))
