@@ -1,10 +1,12 @@
 """Predictions of the models on the dial, for unseen training points and for test points; each is made once and kept.
 
-    python -m benchmarks.tail.kept --datasets bibtex delicious [--models dismec ...] [--threads N]
+    python -m benchmarks.tail.kept --datasets bibtex delicious@0 [--models dismec ...] [--threads N]
 
 The unseen points are those that AutoModel holds out of the same data: what is chosen on them, and what becomes of the
 choice on the test points, can then be studied without another training (`benchmarks.tail.price`). Features are those of
-the dataset's recipe of DiSMEC. Files go to .cache/dial/DATASET; delete them after a change of a model.
+the dataset's recipe of DiSMEC. DATASET@SEED takes a fifth of the training points (at most 10,000), drawn with that
+seed, in place of the test points, which are not read (`benchmarks.tail.rehearse`). Files go to .cache/dial/DATASET;
+delete them after a change of a model.
 """
 
 from __future__ import annotations
@@ -27,12 +29,19 @@ from longtail.data import Dataset
 from longtail.workflow.apply import conform
 
 STRENGTHS = ("", "/pw-cb:0.25", "/pw-cb:0.5", "/pw-cb:0.75", "/pw-cb")
+_JUDGED, _MOST_JUDGED = 0.2, 10_000  # points in place of test points
 MODELS = tuple(f"{kind}{strength}" for strength in STRENGTHS for kind in ("bonsai", "dismec"))
 
 
 def data_of(dataset: str, root: Path | None) -> tuple[Dataset, Dataset]:
-    """Return training and test data of a dataset as features."""
-    return features_of(recipe_named(f"{dataset}/dismec"), root)
+    """Return training and test data of a dataset as features; of DATASET@SEED, two parts of the training data."""
+    name, at, seed = dataset.partition("@")
+    train, test = features_of(recipe_named(f"{name}/dismec"), root)
+    if not at:
+        return train, test
+    order = np.random.default_rng([int(seed), 1]).permutation(train.n_points)
+    size = min(round(_JUDGED * train.n_points), _MOST_JUDGED)
+    return train.subset(np.sort(order[size:])), train.subset(np.sort(order[:size]))
 
 
 def file_of(dataset: str, name: str) -> Path:

@@ -23,7 +23,7 @@ from benchmarks.common import add_out, markdown_table, save
 from benchmarks.common.data import add_data_root
 from benchmarks.tail.kept import MODELS, data_of, file_of, kept, make, splits_of
 from longtail.compose import frontier
-from longtail.compose.frontier import EXPONENTS, Reached, Trials
+from longtail.compose.frontier import Reached, Trials
 from longtail.compose.portfolio import EVERY, KINDS, Look, pairs, planned
 from longtail.metrics.labelwise import padded_counts
 from longtail.objectives import PropensityModel
@@ -64,7 +64,8 @@ class Measured:
     def chosen(self, among: Iterable[Names], reference: Reached) -> tuple[Reached, Reached]:
         """Return what is chosen at the price on unseen points, and what that reaches on test points."""
         best = frontier.best([self.curves[names][0] for names in among], reference, PRICE)
-        return best, self.curves[best.names][1][int(np.argmin(np.abs(EXPONENTS - best.exponent)))]
+        best = self.unseen.refined(best, reference, PRICE)
+        return best, self.test.curve(best.names, np.array([best.exponent]))[0]
 
     def most(self, among: Iterable[Names], least: float) -> float:
         """Return the most PSP@1 that a sweep finds on test points with this P@1 or more."""
@@ -98,7 +99,7 @@ def _row(
     row: dict[str, Any] = {"model": title, "P@1": round(reached.kept, 2), "PSP@1": round(reached.gained, 2)}
     if base is not None and most is not None and chosen is not None:
         row |= {"paid": round(base - reached.kept, 2), "lacks": round(most - reached.gained, 2)}
-        row |= {"chosen": list(chosen.names), "exponent": round(chosen.exponent, 3)}
+        row |= {"chosen": list(chosen.names), "exponent": chosen.exponent}
     return row
 
 

@@ -17,7 +17,10 @@ from longtail.errors import DataError, ParameterError
 
 (X, Y), (X_TEST, Y_TEST) = planted_tail(300), planted_tail(200, seed=1)
 FEW = ["dismec", "dismec/pw-cb:0.5"]
-EURLEX = portfolio.Look(points=45_000, labels=4_108, few=2_000, row=136, per_point=5)
+EURLEX = portfolio.Look(points=45_000, labels=4_108, few=2_650, row=136, per_point=5.07)
+DEBIAN = portfolio.Look(points=55_424, labels=48_663, few=46_329, row=36.8, per_point=5.59)
+YSO = portfolio.Look(points=335_083, labels=24_858, few=8_812, row=11.6, per_point=3.66)
+DELICIOUS = portfolio.Look(points=12_920, labels=983, few=0, row=18.5, per_point=19)
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +43,33 @@ def test_more_minutes_try_more_and_the_plan_reads_no_clock():
     assert portfolio.planned(EURLEX, 0.001, ["dismec"]).pairs, "there are none that time could add"
 
 
-def test_the_estimates_are_near_what_was_measured():
-    assert 0.5 < EURLEX.seconds("dismec") / 7.0 < 2  # docs/lab/eurlex57k.md
-    assert 0.5 < EURLEX.seconds("bonsai") / 7.7 < 2
-    debian = portfolio.Look(points=55_424, labels=48_663, few=45_000, row=37, per_point=5.6)
-    assert 0.5 < debian.seconds("dismec") / 13.6 < 2
-    assert 0.5 < debian.seconds("bonsai") / 20.9 < 2
+@pytest.mark.parametrize(
+    ("look", "dismec", "bonsai"),  # seconds of all threads / 2, of trainings by benchmarks.tail.kept
+    [(EURLEX, 6.3, 7.6), (DEBIAN, 14.2, 14.5), (YSO, 73, 33), (DELICIOUS, 0.38, 0.62)],
+)
+def test_the_estimates_are_near_what_was_measured(look, dismec, bonsai):
+    assert 0.5 < look.seconds("dismec") / dismec < 1.6
+    assert 0.5 < look.seconds("bonsai") / bonsai < 1.6
+
+
+def test_a_machine_that_is_slower_than_estimated_tries_less(monkeypatch):
+    for slower, tried in ((1, len(portfolio.EVERY)), (3, 2), (100, 1)):
+        now = [0.0]
+        monkeypatch.setattr(portfolio.time, "monotonic", lambda now=now: now[0])
+        plan = portfolio.planned(EURLEX, 1.1, portfolio.EVERY)
+        watch, done = portfolio.Stopwatch(EURLEX, plan.minutes), []
+        for name in plan.tried:
+            if not done or watch.allows(*done, name):
+                now[0] += slower * EURLEX.trial_seconds(name)
+                watch.tried(name)
+                done.append(name)
+        short = plan.only(done, pairs=watch.allows(*done, together=True))
+        assert len(short.tried) == tried
+        assert set(short.tried) | set(short.left_out) == set(portfolio.EVERY)
+        assert short.pairs == (slower == 1)
+        if slower < 100:  # the first model is tried whatever it takes
+            assert now[0] + slower * EURLEX.final_seconds(*done) <= 60 * plan.minutes
+    assert portfolio.Stopwatch(EURLEX, None).allows(*portfolio.EVERY, together=True), "without minutes, no clock"
 
 
 def test_the_most_of_the_tail_at_the_price_below_the_best_single_model():
@@ -58,6 +82,27 @@ def test_the_most_of_the_tail_at_the_price_below_the_best_single_model():
     assert best(1.0) is curves[0][1], "a second model must be worth more than 0.1"
     assert best(2.0) is curves[0][2]
     assert best(0.0) is curves[2][0], "the price counts from the best single model"
+
+
+def test_the_exponent_is_chosen_between_those_of_the_curves():
+    data = longtail.make_longtail(n_points=600, n_features=300, n_labels=60, n_test_points=600)
+    model = longtail.DiSMEC().fit(data.train.X, data.train.Y)
+    inverse = np.asarray(longtail.PropensityModel().inverse(model.label_counts_, 600))
+    trials = frontier.Trials({"dismec": model.predict(data.test.X, k=20)}, data.test.Y, inverse, "P@1")
+    moved = 0
+    for coarse in trials.curve(("dismec",))[::4]:
+        fine = trials.refined(coarse, trials.reference, 10.0)
+        assert abs(fine.exponent - coarse.exponent) < 1 / 40
+        assert fine.gained + 0.75 * fine.kept >= coarse.gained + 0.75 * coarse.kept
+        moved += fine.exponent != coarse.exponent
+    assert moved > 3
+
+
+def test_a_price_that_buys_little_is_not_spent():
+    plain = Reached(("a",), 0.0, 80.0, 20.0)
+    for kept, gained, spent in ((79.5, 20.3, False), (79.5, 20.4, True), (79.5, 30.0, True)):
+        curve = [plain, Reached(("a",), 0.1, kept, gained)]
+        assert (frontier.best([curve], plain, 1.0) is curve[1]) == spent
 
 
 def test_half_a_standard_error_is_kept_in_reserve_but_at_most_half_the_price():
@@ -122,7 +167,7 @@ def test_the_report_has_five_lines(model):
     assert "300 points" in looked
     assert all(name in tried for name in FEW)
     assert model.chosen_[0] in chose
-    assert "at most 1 of P@1" in because
+    assert "gains most for at most 1 of P@1: PSP@1" in because
     assert "everything" in more
     hasty = longtail.AutoModel(models=FEW, minutes=1e-6).fit(X, Y)
     assert hasty.chosen_ == ["dismec"]

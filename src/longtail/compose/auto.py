@@ -13,7 +13,7 @@ from scipy import sparse
 from longtail.compose import frontier
 from longtail.compose.candidates import best_of
 from longtail.compose.frontier import CANDIDATES
-from longtail.compose.portfolio import Look, Plan, check_names, model_named, planned
+from longtail.compose.portfolio import Look, Plan, Stopwatch, check_names, model_named, planned
 from longtail.compose.price import check_price_metric
 from longtail.compose.reranker import WithPropensities, check_exponent
 from longtail.core.calibration import Calibration
@@ -39,17 +39,19 @@ class AutoModel(Wrapper):
     A look at the data and the minutes decide which models are tried: Bonsai and DiSMEC, without a weighting and with
     PW-cb at several strengths. Each is trained without some points, which it then predicts. On these predictions, at no
     further training, pairs of models and a re-ranker (`P / p^exponent`) are tried as well. Of everything that keeps the
-    P@1 of the best single model up to `max_precision_loss`, the one with the most PSP@1 is trained on all points. Where
-    rows of features do not have length 1, the first model is tried with such rows, too, and the better way is kept.
+    P@1 of the best single model up to `max_precision_loss`, the one with the most PSP@1 is trained on all points, if
+    the last part of the price buys at least three quarters of its own size. Where rows of features do not have length
+    1, the first model is tried with such rows, too, and the better way is kept.
 
-    It is a portfolio, not a search: `longtail tune` looks further. No clock is read: costs are estimated from the size
-    of the data, for two cores, so the same data, minutes and seed give the same model on every machine.
+    It is a portfolio, not a search: `longtail tune` looks further. Without `minutes` no clock is read: costs are
+    estimated from the size of the data, for two cores, so the same data and seed give the same model on every machine.
 
     Parameters
     ----------
     minutes : float or None, default None
-        Time for everything, as estimated for two cores; None for the larger of one minute and ten times one Bonsai
-        tree. The first model is always tried.
+        Time for everything; None for the larger of one minute and ten times one Bonsai tree, as estimated for two
+        cores. What does not fit is left out: by the estimate, or by the clock where the machine is slower. The first
+        model is always tried.
     max_precision_loss : float, default 1.0
         Percentage points of `price_metric` that the chosen model may be below the best single one.
     price_metric : str, default "P@1"
@@ -135,10 +137,11 @@ class AutoModel(Wrapper):
         self.inverse_propensities_ = prepared.inverse
         look = Look.at(X, Y)
         plan = planned(look, self.minutes, check_names(self.models))
-        trials = self._tried(X, Y, look, plan, run)
+        trials, plan = self._tried(X, Y, look, plan, run)
         curves = [trials.curve(names) for names in plan.choices()]
         reference = trials.reference
         best = frontier.best(curves, reference, self.max_precision_loss)
+        best = trials.refined(best, reference, self.max_precision_loss)
         self.chosen_, self.exponent_ = list(best.names), best.exponent
         self.calibrations_ = [trials.calibrations[name] for name in best.names]
         n_held = int(trials.truth.shape[0])
@@ -157,8 +160,12 @@ class AutoModel(Wrapper):
     def _named(self, name: str, unit_rows: bool) -> Any:
         return model_named(name, unit_rows=unit_rows, n_jobs=self.n_jobs, random_state=self.random_state)
 
-    def _tried(self, X: Any, Y: sparse.csr_matrix, look: Look, plan: Plan, run: Run) -> frontier.Trials:
-        """Train each model without some points and return what it predicts for them; sets `unit_rows_`."""
+    def _tried(self, X: Any, Y: sparse.csr_matrix, look: Look, plan: Plan, run: Run) -> tuple[frontier.Trials, Plan]:
+        """Train models without some points and return what they predict for them, and the plan that time allowed.
+
+        Sets `unit_rows_`.
+        """
+        watch = Stopwatch(look, self.minutes)
         splits = Splits(random_state=self.random_state, **look.splits())
         truth = Y[np.concatenate([rows for _, rows in splits.split(look.points)])]
 
@@ -175,8 +182,13 @@ class AutoModel(Wrapper):
         ways = {scaled: predicted(first, scaled) for scaled in ((False,) if look.unit else (False, True))}
         reached = {scaled: trials({first: found}).as_it_is(first) for scaled, found in ways.items()}
         self.unit_rows_ = max(reached, key=lambda scaled: reached[scaled].kept + reached[scaled].gained)
-        rest = {name: predicted(name, self.unit_rows_) for name in plan.tried[1:]}
-        return trials({first: ways[self.unit_rows_]} | rest)
+        found = {first: ways[self.unit_rows_]}
+        watch.tried(*[first] * len(ways))
+        for name in plan.tried[1:]:
+            if watch.allows(*found, name):
+                found[name] = predicted(name, self.unit_rows_)
+                watch.tried(name)
+        return trials(found), plan.only(list(found), pairs=watch.allows(*found, together=True))
 
     def _reported(
         self, look: Look, plan: Plan, reference: frontier.Reached, best: frontier.Reached, n_held: int
@@ -185,16 +197,16 @@ class AutoModel(Wrapper):
         how = "by cross-fitting" if look.splits()["held_out"] is None else "held out"
         pairs = len(plan.choices()) > len(plan.tried)
         missing = [*plan.left_out, *([] if plan.pairs else ["pairs"])]
-        more = f"more time would allow {', '.join(missing)}: minutes={plan.needed:.2g}"
+        more = f"more time would allow {', '.join(missing)}: about {plan.needed:.2g} minutes"
         return [
             f"looked at {look.points:,} points, {look.labels:,} labels, {look.row:.0f} features and "
             f"{look.per_point:.1f} labels per point; {plan.minutes:.2g} min",
             f"tried {', '.join(plan.tried)}{', their pairs' * pairs} and a re-ranker on {n_held:,} points {how}",
             f"chose {' + '.join(best.names)}{' on rows of length 1' * self.unit_rows_}, re-ranked with exponent "
             f"{best.exponent:.3g}",
-            f"because it has the most {gain}, {best.gained:.1f}, for at most {self.max_precision_loss:g} of {metric}: "
-            f"{best.kept:.1f}, after {reference.kept:.1f} of the best single model ({reference.names[0]}, {gain} "
-            f"{reference.gained:.1f})",
+            f"because it gains most for at most {self.max_precision_loss:g} of {metric}: {gain} {best.gained:.1f} and "
+            f"{metric} {best.kept:.1f}, after {reference.gained:.1f} and {reference.kept:.1f} of the best single model "
+            f"({reference.names[0]})",
             more if missing else "everything in the portfolio was tried; longtail tune looks further",
         ]
 

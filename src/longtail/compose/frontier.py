@@ -23,7 +23,9 @@ from longtail.metrics.named import MetricName, terms
 
 CANDIDATES = 20  # labels per model that are ranked again
 EXPONENTS = np.linspace(0, 1, 41)
+_FINER = 10  # steps between two of those for the choice itself: rare labels may gain half a point from one to the next
 _WORTH = 0.2  # percentage points of the gain that a second model must be worth: it doubles size and time
+_LEAST_GAIN = 0.75  # points of the gain that a point of the price must buy, or else it is not spent
 _ROUNDING = 1e-9
 
 
@@ -105,17 +107,23 @@ class Trials:
             )
         return Calibration.fit(found.scores[proposed], hits[proposed])
 
-    def curve(self, names: tuple[str, ...]) -> list[Reached]:
+    def curve(self, names: tuple[str, ...], exponents: Floats = EXPONENTS) -> list[Reached]:
         """Return what these models reach together at every exponent."""
         parts = [self.found[name] for name in names]
         labels, logs = log_means(parts, [probabilities(self.calibrations[n], self.found[n]) for n in names])
         lift = np.log(self.inverse_propensities)[labels]
         curve = []
-        for exponent in EXPONENTS:
+        for exponent in exponents:
             kept, gained = self._measured(labels, logs + exponent * lift)
             error = 100 * standard_error(kept - self._reference_values)
             curve.append(Reached(names, float(exponent), 100 * kept.mean(), 100 * gained, error))
         return curve
+
+    def refined(self, chosen: Reached, reference: Reached, max_loss: float) -> Reached:
+        """Return the best of the exponents near that of a choice."""
+        near = chosen.exponent + EXPONENTS[1] / _FINER * np.arange(1 - _FINER, _FINER)
+        exponents = np.unique(np.clip(near, 0, 1).round(4))
+        return best([[chosen], self.curve(chosen.names, exponents)], reference, max_loss)
 
     @cached_property
     def reference(self) -> Reached:
@@ -143,7 +151,16 @@ class Trials:
 def best(curves: Sequence[list[Reached]], reference: Reached, max_loss: float) -> Reached:
     """Return what gains most at this price below the best single model."""
     allowed = [r for curve in curves for r in curve if r.loss(reference, max_loss) <= max_loss + _ROUNDING]
-    return max(allowed, key=lambda r: r.gained - _WORTH * (len(r.names) - 1), default=reference)
+    return max(allowed, key=lambda r: _goodness(r) - _WORTH * (len(r.names) - 1), default=reference)
+
+
+def _goodness(reached: Reached) -> float:
+    """Return the gain, less what the price for it should have bought at least.
+
+    Where the last part of a price buys little, a choice on few points is a choice of noise, and the price is paid for
+    nothing on other points (docs/auto.md).
+    """
+    return reached.gained + _LEAST_GAIN * reached.kept
 
 
 def rows(curves: Sequence[list[Reached]], reference: Reached, max_loss: float) -> list[dict[str, Any]]:
@@ -151,7 +168,7 @@ def rows(curves: Sequence[list[Reached]], reference: Reached, max_loss: float) -
     table = []
     for curve in curves:
         allowed = [r for r in curve if r.loss(reference, max_loss) <= max_loss + _ROUNDING]
-        most = max(allowed, key=lambda r: r.gained) if allowed else None
+        most = max(allowed, key=_goodness) if allowed else None
         table.append({
             "models": list(curve[0].names), "kept": round(curve[0].kept, 2), "gained": round(curve[0].gained, 2),
             "at_price": None if most is None else {

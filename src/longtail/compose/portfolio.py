@@ -1,13 +1,15 @@
 """Which models are worth a try on some data within some minutes: names, their estimators, and what each would cost.
 
-Costs are estimated from the size of the data, in seconds of two cores, with constants fitted to the trainings in
-docs/lab/runs. No clock is read: the same data and the same minutes give the same list on every machine.
+Costs are estimated from the size of the data, in seconds of two cores: what grows is the number of pairs of a point and
+a classifier that sees it. No clock is read for that: the same data and the same minutes give the same list on every
+machine. Where minutes were asked for, a `Stopwatch` shortens the list on a machine that is slower than estimated.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,12 +27,13 @@ EVERY = (
     "dismec/pw-cb:0.75",
 )  # fmt: skip
 KINDS = ("bonsai", "dismec")
-_TREES = 3  # of Bonsai
-# Seconds of two cores. Bonsai: per tree, label occurrence and feature of a row, per tree and label. DiSMEC: per point,
-# feature and label for labels that see every point; labels with few points see a working set instead.
-_BONSAI_ENTRY, _BONSAI_LABEL = 6.5e-8, 1.2e-4
-_DISMEC_ENTRY, _DISMEC_RARE = 5e-10, 2.5e-4
-_FEW = 16  # points; at most these, in a large set, make a label cheap
+_TREES, _CHILDREN, _LEAF, _DEPTH = 3, 100, 100, 3  # of Bonsai
+# Seconds of two cores per pair of a point and a classifier, and per feature of the point in addition; per label of a
+# tree; per rare label, which sees a working set instead of every point. Fitted to the trainings of five datasets.
+_BONSAI_PAIR, _BONSAI_ENTRY, _BONSAI_LABEL = 5.8e-8, 9e-10, 2.5e-5
+_DISMEC_PAIR, _DISMEC_ENTRY, _DISMEC_RARE = 7e-9, 6e-10, 2.3e-4
+_FEW, _LEAST_WORK, _LEAST_SHARE = 15, 1e8, 0.3  # when labels are rare, as in linear/rare.py
+_CURVE_POINT = 3e-5  # to measure one choice at every exponent on one point
 _LEAST_SECONDS = 0.05
 _SMALL, _FOLDS = 20_000, 5  # points, below which all are predicted by cross-fitting
 _SHARE, _MOST_HELD = 0.2, 10_000  # held out otherwise
@@ -75,17 +78,25 @@ class Look:
 
     def seconds(self, name: str) -> float:
         """Return the estimated seconds of one training on all points."""
-        kind = name.split("/")[0]
-        if kind == "bonsai":
+        if name.split("/")[0] == "bonsai":
             return _TREES * self.tree_seconds()
-        full = self.labels - self.few if self.points >= _SMALL else self.labels
-        seconds = _DISMEC_ENTRY * self.points * self.row * full + _DISMEC_RARE * (self.labels - full)
-        return max(seconds, _LEAST_SECONDS)
+        working_sets = self.points * self.labels >= _LEAST_WORK and self.few >= _LEAST_SHARE * self.labels
+        rare = self.few if working_sets else 0
+        pairs = self.points * (self.labels - rare)
+        return max(pairs * (_DISMEC_PAIR + self.row * _DISMEC_ENTRY) + rare * _DISMEC_RARE, _LEAST_SECONDS)
 
     def tree_seconds(self) -> float:
-        """Return the estimated seconds of one Bonsai tree."""
-        entries = self.points * self.per_point * self.row
-        return max(_BONSAI_ENTRY * entries + _BONSAI_LABEL * self.labels, _LEAST_SECONDS / _TREES)
+        """Return the estimated seconds of one Bonsai tree: at each node its points meet each of its children."""
+        pairs, visits, nodes, size = 0.0, float(self.points), 1.0, float(self.labels)  # size: labels below a node
+        for _ in range(_DEPTH - 1):
+            if size <= _LEAF:
+                break
+            pairs += visits * _CHILDREN
+            nodes, size = nodes * _CHILDREN, size / _CHILDREN
+            visits = self.points * min(self.per_point, nodes)
+        pairs += visits * size
+        seconds = pairs * (_BONSAI_PAIR + self.row * _BONSAI_ENTRY) + self.labels * _BONSAI_LABEL
+        return max(seconds, _LEAST_SECONDS / _TREES)
 
     def default_minutes(self) -> float:
         """Return the larger of one minute and ten times one Bonsai tree."""
@@ -102,13 +113,18 @@ class Look:
         held = self.splits()["held_out"]
         return self.seconds(name) * (_FOLDS - 1 if held is None else 1 - held)
 
-    def seconds_of(self, *names: str, pairs: bool = False) -> float:
-        """Return the estimated seconds of trying these models and training the dearest, or the dearest of each kind."""
-        dearest = {
-            kind: max((self.seconds(n) for n in names if n.split("/")[0] == kind), default=0.0) for kind in KINDS
-        }
-        final = sum(dearest.values()) if pairs else max(dearest.values())
-        return final + sum(self.trial_seconds(name) for name in names)
+    def final_seconds(self, *names: str, together: bool = False) -> float:
+        """Return the estimated seconds of training the dearest of these models, or the dearest of each kind."""
+        dearest = [max((self.seconds(n) for n in names if n.split("/")[0] == kind), default=0.0) for kind in KINDS]
+        return sum(dearest) if together else max(dearest)
+
+    def seconds_of(self, *names: str, together: bool = False) -> float:
+        """Return the estimated seconds of trying these models, `together` in pairs as well, and training the choice."""
+        held = self.splits()["held_out"]
+        measured = _CURVE_POINT * (self.points if held is None else held * self.points)
+        choices = len(pairs(names)) if together else len(names)
+        tried = sum(self.trial_seconds(name) for name in names)
+        return tried + measured * choices + self.final_seconds(*names, together=together)
 
 
 @dataclass(frozen=True)
@@ -122,7 +138,7 @@ class Plan:
     left_out : list of str
         Names that do not fit into the minutes.
     pairs : bool
-        There is time to put two models of different kinds together.
+        There is time to put two models of different kinds together, or there are none to put together.
     minutes : float
         Minutes that were given, or the default.
     needed : float
@@ -139,12 +155,49 @@ class Plan:
         """Return the models to choose from: each alone, then pairs, if there is time for them."""
         return pairs(self.tried) if self.pairs else [(name,) for name in self.tried]
 
+    def only(self, tried: Sequence[str], *, pairs: bool) -> Plan:
+        """Return the plan that tries no more than these models, and their pairs only if there is time for them."""
+        late = [name for name in self.tried if name not in tried]
+        pairs = self.pairs and (not late or (pairs and len(_kinds(tried)) > 1))
+        return replace(self, tried=list(tried), left_out=[*late, *self.left_out], pairs=pairs)
+
+
+class Stopwatch:
+    """Whether there is time for another trial, by the clock, on a machine that may be slower than estimated.
+
+    Parameters
+    ----------
+    look : Look
+        At the data.
+    minutes : float or None
+        Time for everything; None reads no clock and leaves nothing out.
+    """
+
+    def __init__(self, look: Look, minutes: float | None) -> None:
+        self._look, self._limit = look, None if minutes is None else 60 * minutes
+        self._began, self._estimated = time.monotonic(), 0.0
+
+    def tried(self, *names: str) -> None:
+        """Note that models have been tried."""
+        self._estimated += sum(map(self._look.trial_seconds, names))
+
+    def allows(self, *names: str, together: bool = False) -> bool:
+        """Return whether these models can all be tried and the choice be trained, at the pace so far."""
+        if self._limit is None:
+            return True
+        gone = time.monotonic() - self._began
+        ahead = max(self._look.seconds_of(*names, together=together) - self._estimated, 0.0)
+        return gone + max(gone / self._estimated, 1.0) * ahead <= self._limit
+
 
 def pairs(names: Sequence[str]) -> list[tuple[str, ...]]:
     """Return every name alone, then every pair of models of two kinds, in the order of the names."""
     alone: list[tuple[str, ...]] = [(name,) for name in names]
-    kind = lambda name: name.split("/")[0]  # noqa: E731
-    return alone + [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if kind(a) != kind(b)]
+    return alone + [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if len(_kinds((a, b))) > 1]
+
+
+def _kinds(names: Sequence[str]) -> set[str]:
+    return {name.split("/")[0] for name in names}
 
 
 def planned(look: Look, minutes: float | None, names: Sequence[str]) -> Plan:
@@ -160,9 +213,9 @@ def planned(look: Look, minutes: float | None, names: Sequence[str]) -> Plan:
     for name in names:
         seconds = twice + look.seconds_of(*tried, name)
         (left if tried and seconds > 60 * minutes else tried).append(name)
-    one_kind = len({name.split("/")[0] for name in names}) == 1
-    together = one_kind or twice + look.seconds_of(*tried, pairs=True) <= 60 * minutes
-    return Plan(tried, left, together, minutes, (twice + look.seconds_of(*names, pairs=True)) / 60)
+    fit = len(_kinds(tried)) > 1 and twice + look.seconds_of(*tried, together=True) <= 60 * minutes
+    together = fit or len(_kinds(names)) == 1
+    return Plan(tried, left, together, minutes, (twice + look.seconds_of(*names, together=True)) / 60)
 
 
 def model_named(name: str, *, unit_rows: bool = False, **shared: Any) -> Estimator:

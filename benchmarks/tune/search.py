@@ -1,0 +1,140 @@
+"""What `longtail tune` finds within how many minutes, beside the defaults, on held-out points and on test points.
+
+    python -m benchmarks.tune.search [--dataset eurlex57k] [--trials 30] [--threads N] [--kill TRIALS]
+
+Runs the command line: a search of DiSMEC and Bonsai at the default price that trains its pick on all points, and one of
+two trials, which are the defaults, in the same way. With `--kill`, the search is run once more, killed with SIGKILL
+after so many trials, and resumed; its trials must be those of the first. The test part is only scored. CPU minutes are
+those of all threads together; on idle cores they are the minutes of the clock times the cores. Writes
+docs/lab/benchmarks/tune-DATASET.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import add_out, markdown_table, save
+from benchmarks.common.data import add_data_root, data_root
+from longtail import evaluate, load_model
+from longtail.data import read_dataset
+from longtail.metrics.labelwise import padded_counts
+from longtail.objectives import PropensityModel
+from longtail.tune.front import OUTCOME, found_in, pick
+from longtail.workflow.apply import conform
+
+MODELS = ("dismec", "bonsai")
+OBJECTIVES, PRICE = ["P@1", "PSP@1"], 1.0
+
+
+def command_of(train: Path, study: Path, trials: int, options: Sequence[str]) -> list[str]:
+    """Return the command line of a search."""
+    search = ["--model", ",".join(MODELS), "--trials", str(trials), "--study", str(study)]
+    return [sys.executable, "-m", "longtail.app.cli", "tune", str(train), *search, *options]
+
+
+def timed(command: Sequence[str]) -> dict[str, float]:
+    """Run a command and return its minutes of the clock and of all threads."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    subprocess.run(command, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"minutes": round((time.monotonic() - started) / 60, 2), "cpu_minutes": round(cpu / 60, 2)}
+
+
+def trials_in(study: Path) -> list[Any]:
+    """Return the trials of a study file."""
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    storage = JournalStorage(JournalFileBackend(str(study)))
+    trials: list[Any] = optuna.load_study(study_name=None, storage=storage).get_trials()
+    return trials
+
+
+def summary(trials: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return what two searches must have in common: everything but seconds and memory."""
+    return [(t.number, t.state.name, t.params, t.values, t.user_attrs.get(OUTCOME, {}).get("curve")) for t in trials]
+
+
+def killed_and_resumed(train: Path, study: Path, trials: int, options: Sequence[str], after: int) -> list[Any]:
+    """Return the trials of a search that was killed when `after` trials had ended, and resumed."""
+    process = subprocess.Popen(command_of(train, study, trials, options))
+    while not study.exists() or sum(t.state.is_finished() for t in trials_in(study)) < after:
+        if process.poll() is not None:
+            raise SystemExit("the search ended before it could be killed")
+        time.sleep(1)
+    process.kill()
+    process.wait()
+    subprocess.run([*command_of(train, study, trials, options), "--resume"], check=True)
+    return trials_in(study)
+
+
+def tested(model: Path, test: Path) -> dict[str, float]:
+    """Return P@1 and PSP@1 of a saved model on test points."""
+    fitted = load_model(model)
+    data = read_dataset(test, label_names=fitted.label_names_)
+    counts = padded_counts(fitted.label_counts_, data.Y.shape[1])
+    inverse = PropensityModel().inverse(counts, fitted.n_points_)
+    found = evaluate(fitted.predict(conform(data, fitted), k=1), data.Y, inverse_propensities=inverse, ks=[1])
+    return {name: round(found[name], 2) for name in OBJECTIVES}
+
+
+def row_of(title: str, trials: Sequence[Any], model: Path, test: Path) -> dict[str, Any]:
+    """Return what a search picked, with its figures on held-out points and on test points."""
+    best = pick(found_in(trials, len(MODELS), {}), OBJECTIVES, "price", PRICE)
+    options = {key: value for key, value in best.point.items() if key != "metrics"}
+    row: dict[str, Any] = {"search": title, "trials": len(trials), "model": best.model, "values": best.values}
+    held_out = {name: round(best.point["metrics"][name], 2) for name in OBJECTIVES}
+    return row | {"options": options, "held_out": held_out, "test": tested(model, test)}
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the rows as Markdown."""
+    cells = []
+    for row in rows:
+        figures = [f"{row[part][name]:.2f}" for part in ("held_out", "test") for name in OBJECTIVES]
+        times = [f"{row[key]:.1f}" if key in row else "–" for key in ("minutes", "cpu_minutes")]
+        cells.append([row["search"], row["model"], *figures, *times])
+    parts = [f"{name}, {part}" for part in ("held out", "test") for name in OBJECTIVES]
+    return markdown_table(["", "pick", *parts, "minutes", "CPU minutes"], cells, left=(0, 1))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_data_root(parser)
+    parser.add_argument("--dataset", default="eurlex57k")
+    parser.add_argument("--trials", type=int, default=30)
+    parser.add_argument("--kill", type=int, metavar="TRIALS")
+    parser.add_argument("--threads", type=int)
+    add_out(parser)
+    asked = parser.parse_args()
+    train, test = (data_root(asked.data_root) / asked.dataset / f"{part}.jsonl.xz" for part in ("train", "test"))
+    options = [] if asked.threads is None else ["--threads", str(asked.threads)]
+    rows, content = [], {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for title, trials in (("the defaults", len(MODELS)), ("the search", asked.trials)):
+            study, model = folder / f"{trials}.study", folder / f"{trials}.model"
+            times = timed(command_of(train, study, trials, [*options, "--pick", "price", "--out", str(model)]))
+            rows.append(row_of(title, trials_in(study), model, test) | times)
+        if asked.kill is not None:
+            again = killed_and_resumed(train, folder / "killed.study", asked.trials, options, asked.kill)
+            same = summary(again) == summary(trials_in(study))
+            content = {"killed_after": asked.kill, "same_trials_when_resumed": same}
+    print(table(rows))
+    command = f"python -m benchmarks.tune.search --dataset {asked.dataset} --trials {asked.trials}"
+    command += f" --kill {asked.kill}" * (asked.kill is not None)
+    save(f"tune-{asked.dataset}", {"rows": rows, "table": table(rows)} | content, command, folder=asked.out)
+
+
+if __name__ == "__main__":
+    main()
