@@ -98,7 +98,7 @@ def _row(
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"model": title, "P@1": round(reached.kept, 2), "PSP@1": round(reached.gained, 2)}
     if base is not None and most is not None and chosen is not None:
-        row |= {"paid": round(base - reached.kept, 2), "lacks": round(most - reached.gained, 2)}
+        row |= {"paid": round(base - reached.kept, 2), "lacks": round(max(most - reached.gained, 0.0), 2)}
         row |= {"chosen": list(chosen.names), "exponent": chosen.exponent}
     return row
 

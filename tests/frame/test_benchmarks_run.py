@@ -17,7 +17,7 @@ from benchmarks.linear import dial, solver_choices
 from benchmarks.linear import memory as linear_memory
 from benchmarks.metrics import speed, unbiasedness
 from benchmarks.neural import glas_labels
-from benchmarks.tail import kept, million, modules, price, together
+from benchmarks.tail import kept, million, modules, price, rehearse, together
 from benchmarks.trees import growth, stages
 from longtail.data import make_longtail, write_dataset
 
@@ -326,3 +326,16 @@ def test_what_the_price_keeps(of_recipes, run, monkeypatch, tmp_path):
     assert {"bonsai", "dismec", "PropensityRerank(dismec)", "the dial of dismec", "AutoModel"} <= rows.keys()
     assert all(row.get("lacks", 0) >= 0 for row in rows.values())  # the sweep contains what is chosen
     assert rows["the dial of dismec"]["chosen"][0] in ("dismec", "dismec/pw-cb")
+
+
+def test_rules_of_choice_are_rehearsed_on_training_points(of_recipes, run, tiny, monkeypatch, tmp_path):
+    monkeypatch.setattr(kept, "ROOT", tmp_path)
+    train, judging = kept.data_of("bibtex@0", None)
+    assert train.n_points + judging.n_points == tiny[0].n_points, "test points are not read"
+    for name in ("bonsai", "dismec", "dismec/pw-cb"):
+        kept.make("bibtex@0", name, train, judging, 1)
+    found = run(rehearse, "rehearse", "--datasets", "bibtex@0", "--repeats", 2)
+    assert [(row["reserve"], row["least_gain"]) for row in found["rows"]] == rehearse.RULES
+    assert all(row["choices"] == 2 and row["dataset"] == "bibtex" for row in found["rows"])
+    paid = {row["least_gain"]: row["paid"] for row in found["rows"] if row["reserve"] == 0}
+    assert paid[1.0] <= paid[0.0]

@@ -1,0 +1,180 @@
+"""How AutoModel's rule of choice fares on points held out of training data, beside other rules; no test part is read.
+
+    python -m benchmarks.tail.rehearse --datasets bibtex@0 bibtex@1 delicious@0 eurlex57k@0 [--repeats 8]
+
+DATASET@SEED is a training part in two: models are tried and trained on one, and judged on the other
+(`benchmarks.tail.kept` makes the predictions; those that exist are used). Each rule then chooses again and again, by
+four fifths of the unseen points drawn at random, among the models and pairs of the portfolio at every exponent. A
+choice holds if its P@1 on the judging points is at most 1.2 below the best single model's, its PSP@1 above every
+unweighted model's, and at most 1.0 below the best tail variant's with at most that loss: a weighting, or the exponent
+or the dial of a model, chosen in the old way (the most PSP@1 at the price). Writes docs/lab/benchmarks/rehearse.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.common import add_out, markdown_table, save
+from benchmarks.common.data import add_data_root
+from benchmarks.tail.kept import MODELS, file_of
+from benchmarks.tail.price import PRICE, Measured, Names
+from longtail.compose.candidates import best_of
+from longtail.compose.frontier import EXPONENTS, Trials, log_means, probabilities
+from longtail.compose.portfolio import EVERY, KINDS, pairs
+from longtail.metrics import Matches
+from longtail.metrics.named import terms
+
+SHARE = 0.8  # of the unseen points that one choice sees
+SLACK, LACKING = 1.2, 1.0  # points of P@1 and PSP@1 within which a choice holds
+OLD = (0.5, 0.0)
+RULES = [(reserve, least) for reserve in (0.0, 0.5, 1.0) for least in (0.0, 0.5, 0.75, 1.0)]  # AutoModel: 0.5, 0.75
+_WORTH = 0.2  # as in compose/frontier.py
+Point = tuple[int, int]  # choice, exponent
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """P@1 and the terms of PSP@1 of some points, by choice and exponent."""
+
+    kept: NDArray[np.float32]
+    gained: NDArray[np.float32]
+    possible: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, trials: Trials, choices: Sequence[Names]) -> Values:
+        kept, gained = [], []
+        inverse = trials.inverse_propensities
+        for names in choices:
+            found = [trials.found[name] for name in names]
+            labels, logs = log_means(found, [probabilities(trials.calibrations[n], trials.found[n]) for n in names])
+            lift = np.log(inverse)[labels]
+            ranked = (best_of(labels, logs + exponent * lift, 1) for exponent in EXPONENTS)
+            matches = [Matches.of(one, trials.truth, inverse_propensities=inverse) for one in ranked]
+            kept.append([terms(m, "P@1").numerators.astype(np.float32) for m in matches])
+            gained.append([terms(m, "PSP@1").numerators.astype(np.float32) for m in matches])
+            possible = terms(matches[0], "PSP@1").denominators
+        assert possible is not None
+        return cls(np.array(kept), np.array(gained), possible)
+
+    def percent(self, rows: Any = slice(None)) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return P@1 and PSP@1 of some points, by choice and exponent."""
+        possible = self.possible[rows].sum()
+        return 100 * self.kept[:, :, rows].mean(axis=2), 100 * self.gained[:, :, rows].sum(axis=2) / possible
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """Unseen points to choose by, and points to judge the choice."""
+
+    choices: list[Names]
+    unseen: Values
+    judging: Values
+
+    @classmethod
+    def of(cls, dataset: str, root: Path | None) -> Rehearsal:
+        names = [name for name in MODELS if file_of(dataset, name).is_file()]
+        data = Measured.of(dataset, names, root)
+        choices = list(dict.fromkeys([*((name,) for name in names), *pairs([n for n in EVERY if n in names])]))
+        return cls(choices, Values.of(data.unseen, choices), Values.of(data.test, choices))
+
+    @cached_property
+    def singles(self) -> list[int]:
+        return [i for i, names in enumerate(self.choices) if len(names) == 1]
+
+    def draws(self, repeats: int) -> Iterator[Draw]:
+        n = self.unseen.possible.size
+        for seed in range(repeats):
+            yield Draw(self, np.sort(np.random.default_rng(seed).permutation(n)[: round(SHARE * n)]))
+
+
+class Draw:
+    """One draw of unseen points: what a rule chooses by them, and what becomes of it."""
+
+    def __init__(self, data: Rehearsal, rows: NDArray[np.intp]) -> None:
+        self.data = data
+        self.kept, self.gained = data.unseen.percent(rows)
+        self.judged = data.judging.percent()
+        portfolio = [i for i, names in enumerate(data.choices) if all(name in EVERY for name in names)]
+        self.portfolio, alone = portfolio, [i for i in portfolio if i in data.singles]
+        self.reference = max(alone, key=lambda i: float(self.kept[i, 0]))
+        values = data.unseen.kept[:, :, rows]
+        self.errors = 100 * (values - values[self.reference, 0]).std(axis=2) / np.sqrt(rows.size)
+
+    def chosen(self, rule: tuple[float, float], among: Sequence[int], reference: int) -> Point:
+        """Return what a rule chooses: share of a standard error in reserve, and what a point of price must buy."""
+        reserve, least_gain = rule
+        loss = self.kept[reference, 0] - self.kept[among] + np.minimum(reserve * self.errors[among], PRICE / 2)
+        second = np.array([[len(self.data.choices[i]) - 1] for i in among])
+        worth = np.where(loss <= PRICE, self.gained[among] + least_gain * self.kept[among] - _WORTH * second, -np.inf)
+        if not np.isfinite(worth).any():
+            return reference, 0
+        choice, exponent = np.unravel_index(int(np.argmax(worth)), worth.shape)
+        return among[int(choice)], int(exponent)
+
+    def outcome(self, rule: tuple[float, float]) -> tuple[float, float, float]:
+        """Return the loss of P@1, what PSP@1 lacks against tail variants, and its gain over unweighted models."""
+        kept, gained = self.judged
+        best = max(float(kept[i, 0]) for i in self.data.singles)
+        point = self.chosen(rule, self.portfolio, self.reference)
+        tail = [p for p in self._tail_variants() if kept[p] >= best - SLACK]
+        plain = max(float(gained[i, 0]) for i in self.data.singles if self.data.choices[i][0] in KINDS)
+        lacking = max((float(gained[p]) for p in tail), default=-np.inf) - float(gained[point])
+        return best - float(kept[point]), lacking, float(gained[point]) - plain
+
+    def _tail_variants(self) -> list[Point]:
+        singles, choices = self.data.singles, self.data.choices
+        points = [(i, 0) for i in singles] + [self.chosen(OLD, [i], i) for i in singles]
+        for kind in KINDS:
+            dial = [i for i in singles if choices[i][0].split("/")[0] == kind]
+            points.append(self.chosen(OLD, dial, choices.index((kind,))))
+        return points
+
+
+def row_of(dataset: str, rule: tuple[float, float], outcomes: Sequence[tuple[float, float, float]]) -> dict[str, Any]:
+    paid, lacking, above = np.array(outcomes).T
+    holds = (paid <= SLACK) & (lacking <= LACKING) & (above > 0)
+    row: dict[str, Any] = {"dataset": dataset, "reserve": rule[0], "least_gain": rule[1], "choices": len(outcomes)}
+    row |= {"holds": round(100 * float(holds.mean())), "paid": round(float(paid.mean()), 2)}
+    finite = lacking[np.isfinite(lacking)]
+    return row | {"lacking": round(float(finite.mean()), 2), "above": round(float(above.mean()), 2)}
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the rows as Markdown: rules downwards, datasets sideways."""
+    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
+    cells = []
+    for rule in dict.fromkeys((row["reserve"], row["least_gain"]) for row in rows):
+        own = {r["dataset"]: r for r in rows if (r["reserve"], r["least_gain"]) == rule}
+        shown = [f"{own[d]['holds']} % ({own[d]['paid']:.2f}, {own[d]['lacking']:.2f})" for d in datasets]
+        cells.append([f"{rule[0]:g}", f"{rule[1]:g}", *shown])
+    return markdown_table(["reserve", "least gain", *datasets], cells)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_data_root(parser)
+    parser.add_argument("--datasets", nargs="+", metavar="NAME@SEED", required=True)
+    parser.add_argument("--repeats", type=int, default=8)
+    add_out(parser)
+    options = parser.parse_args()
+    found: dict[tuple[str, tuple[float, float]], list[tuple[float, float, float]]] = {}
+    for dataset in options.datasets:
+        for draw in Rehearsal.of(dataset, options.data_root).draws(options.repeats):
+            for rule in RULES:
+                found.setdefault((dataset.partition("@")[0], rule), []).append(draw.outcome(rule))
+    rows = [row_of(dataset, rule, outcomes) for (dataset, rule), outcomes in found.items()]
+    print(table(rows))
+    command = f"python -m benchmarks.tail.rehearse --datasets {' '.join(options.datasets)}"
+    save("rehearse", {"rows": rows, "table": table(rows)}, command, folder=options.out)
+
+
+if __name__ == "__main__":
+    main()
