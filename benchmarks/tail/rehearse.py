@@ -35,7 +35,7 @@ from longtail.metrics.named import terms
 SHARE = 0.8  # of the unseen points that one choice sees
 SLACK, LACKING = 1.2, 1.0  # points of P@1 and PSP@1 within which a choice holds
 OLD = (0.5, 0.0)
-RULES = [(reserve, least) for reserve in (0.0, 0.5, 1.0) for least in (0.0, 0.5, 0.75, 1.0)]  # AutoModel: 0.5, 0.75
+RULES = [(reserve, least) for reserve in (0.0, 0.25, 0.5, 1.0) for least in (0.0, 0.5, 0.75, 1.0)]
 _WORTH = 0.2  # as in compose/frontier.py
 Point = tuple[int, int]  # choice, exponent
 

@@ -133,8 +133,13 @@ def _for_choice(
     values: dict[str, Any], minutes: float | None, price: float | None, base: str | None, weighting: str | None
 ) -> dict[str, Any]:
     """Return the settings of `AutoModel`, or raise ParameterError for options that need a model of one's own."""
+    from longtail.core.parameters import check_at_least_zero, check_positive
     from longtail.errors import ParameterError
 
+    if minutes is not None:
+        check_positive(**{"--minutes": minutes})
+    if price is not None:
+        check_at_least_zero(**{"--price": price})
     for option, given in (("--base", base), ("--weighting", weighting)):
         if given is not None:
             raise ParameterError(f"{option} {given} needs a model; add --model NAME, e.g. --model dismec")

@@ -198,15 +198,15 @@ class AutoModel(Wrapper):
         pairs = len(plan.choices()) > len(plan.tried)
         missing = [*plan.left_out, *([] if plan.pairs else ["pairs"])]
         more = f"more time would allow {', '.join(missing)}: about {plan.needed:.2g} minutes"
+        ranked = f"re-ranked with exponent {best.exponent:.3g}" if best.exponent else "not re-ranked"
         return [
             f"looked at {look.points:,} points, {look.labels:,} labels, {look.row:.0f} features and "
-            f"{look.per_point:.1f} labels per point; {plan.minutes:.2g} min",
+            f"{look.per_point:.1f} labels per point; time for {plan.minutes:.2g} min",
             f"tried {', '.join(plan.tried)}{', their pairs' * pairs} and a re-ranker on {n_held:,} points {how}",
-            f"chose {' + '.join(best.names)}{' on rows of length 1' * self.unit_rows_}, re-ranked with exponent "
-            f"{best.exponent:.3g}",
+            f"chose {' + '.join(best.names)}{' on rows of length 1' * self.unit_rows_}, {ranked}",
             f"because it gains most for at most {self.max_precision_loss:g} of {metric}: {gain} {best.gained:.1f} and "
-            f"{metric} {best.kept:.1f}, after {reference.gained:.1f} and {reference.kept:.1f} of the best single model "
-            f"({reference.names[0]})",
+            f"{metric} {best.kept:.1f}; the best single model, {reference.names[0]}, has {reference.gained:.1f} and "
+            f"{reference.kept:.1f}",
             more if missing else "everything in the portfolio was tried; longtail tune looks further",
         ]
 

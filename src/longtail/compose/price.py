@@ -112,13 +112,13 @@ def standard_error(differences: Floats) -> float:
     return float(differences.std() / np.sqrt(differences.size))
 
 
-def reserve(error: float, max_loss: float) -> float:
-    """Return how much of a price is not spent: half a standard error of the loss, at most half the price.
+def reserve(error: float, max_loss: float, share: float = 0.5) -> float:
+    """Return how much of a price is not spent: a share of the standard error of the loss, at most half the price.
 
     Half an error is where most choices on one half of the held-out points of three datasets kept price and gain on the
     other half (docs/auto.md). Without a limit, few points would leave nothing to spend.
     """
-    return min(error, max_loss) / 2
+    return min(share * error, max_loss / 2)
 
 
 def _at_precision(precision: Floats, values: Floats, least: float) -> float:
