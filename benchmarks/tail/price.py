@@ -23,8 +23,11 @@ from benchmarks.common import add_out, markdown_table, save
 from benchmarks.common.data import add_data_root
 from benchmarks.tail.kept import MODELS, data_of, file_of, kept, make, splits_of
 from longtail.compose import frontier
+from longtail.compose.candidates import Candidates
 from longtail.compose.frontier import Reached, Trials
 from longtail.compose.portfolio import EVERY, KINDS, Look, pairs, planned
+from longtail.compose.price import Frontier
+from longtail.metrics import Matches
 from longtail.metrics.labelwise import padded_counts
 from longtail.objectives import PropensityModel
 
@@ -67,6 +70,15 @@ class Measured:
         best = self.unseen.refined(best, reference, PRICE)
         return best, self.test.curve(best.names, np.array([best.exponent]))[0]
 
+    def reranked(self, name: str) -> tuple[Reached, Reached]:
+        """Return what PropensityRerank around a model reaches with the exponent that it chooses at the price."""
+        trials, found = self.unseen, self.unseen.found[name]
+        log_odds = trials.calibrations[name](found.scores.astype(np.float64))
+        held = Candidates(found.labels, log_odds, Matches.of(found, trials.truth).hits, trials.truth)
+        paid = Frontier.below_base(held, trials.inverse_propensities, PRICE / 100)
+        exponent = np.array([paid.exponent(log_odds, PRICE / 100)])
+        return trials.curve((name,), exponent)[0], self.test.curve((name,), exponent)[0]
+
     def most(self, among: Iterable[Names], least: float) -> float:
         """Return the most PSP@1 that a sweep finds on test points with this P@1 or more."""
         return max(r.gained for names in among for r in self.curves[names][1] if r.kept >= least - 1e-9)
@@ -78,12 +90,10 @@ def rows_of(data: Measured) -> list[dict[str, Any]]:
     rows = [_row(name, data.test.as_it_is(name), None, None) for name in names]
     for kind in KINDS:
         dial = [(name,) for name in names if name.split("/")[0] == kind]
-        variants = {f"PropensityRerank({name})": [(name,)] for (name,) in dial} | {f"the dial of {kind}": dial}
-        for title, among in variants.items():
-            own = kind if len(among) > 1 else among[0][0]  # whose P@1 is the reference
-            best, reached = data.chosen(among, data.unseen.as_it_is(own))
-            base = data.test.as_it_is(own).kept
-            rows.append(_row(title, reached, base, data.most(dial, reached.kept), best))
+        chosen = {f"PropensityRerank({name})": (name, data.reranked(name)) for (name,) in dial}
+        chosen[f"the dial of {kind}"] = kind, data.chosen(dial, data.unseen.as_it_is(kind))
+        for title, (own, (best, reached)) in chosen.items():
+            rows.append(_row(title, reached, data.test.as_it_is(own).kept, data.most(dial, reached.kept), best))
     for title, minutes in (("AutoModel", None), ("AutoModel, an hour", 60.0)):
         plan = planned(data.look, minutes, names=[name for name in EVERY if name in names])
         reference = max((data.unseen.as_it_is(name) for name in plan.tried), key=lambda r: r.kept)
@@ -99,7 +109,7 @@ def _row(
     row: dict[str, Any] = {"model": title, "P@1": round(reached.kept, 2), "PSP@1": round(reached.gained, 2)}
     if base is not None and most is not None and chosen is not None:
         row |= {"paid": round(base - reached.kept, 2), "lacks": round(max(most - reached.gained, 0.0), 2)}
-        row |= {"chosen": list(chosen.names), "exponent": chosen.exponent}
+        row |= {"chosen": list(chosen.names), "exponent": round(chosen.exponent, 4)}
     return row
 
 
