@@ -27,8 +27,9 @@ from longtail.compose.candidates import Candidates
 from longtail.compose.frontier import Reached, Trials
 from longtail.compose.portfolio import EVERY, KINDS, Look, pairs, planned
 from longtail.compose.price import Frontier
-from longtail.metrics import Matches
+from longtail.metrics import Matches, paired_bootstrap
 from longtail.metrics.labelwise import padded_counts
+from longtail.metrics.pointwise import Terms
 from longtail.objectives import PropensityModel
 
 PRICE = 1.0
@@ -79,6 +80,12 @@ class Measured:
         exponent = np.array([paid.exponent(log_odds, PRICE / 100)])
         return trials.curve((name,), exponent)[0], self.test.curve((name,), exponent)[0]
 
+    def paid(self, base: Reached, reached: Reached) -> dict[str, Any]:
+        """Return how much P@1 is lost on test points, with its 95 % interval by a paired bootstrap."""
+        first, then = ({"P@1": Terms(self.test.point_values(one))} for one in (base, reached))
+        lost = paired_bootstrap(first, then)["P@1"]
+        return {"paid": round(100 * lost.value, 2), "interval": [round(100 * v, 2) for v in (lost.low, lost.high)]}
+
     def most(self, among: Iterable[Names], least: float) -> float:
         """Return the most PSP@1 that a sweep finds on test points with this P@1 or more."""
         return max(r.gained for names in among for r in self.curves[names][1] if r.kept >= least - 1e-9)
@@ -87,30 +94,31 @@ class Measured:
 def rows_of(data: Measured) -> list[dict[str, Any]]:
     """Return the rows of single models, re-rankers, the dial of each kind, and AutoModel."""
     names = list(data.unseen.found)
-    rows = [_row(name, data.test.as_it_is(name), None, None) for name in names]
+    rows = [_row(name, data.test.as_it_is(name)) for name in names]
     for kind in KINDS:
         dial = [(name,) for name in names if name.split("/")[0] == kind]
         chosen = {f"PropensityRerank({name})": (name, data.reranked(name)) for (name,) in dial}
         chosen[f"the dial of {kind}"] = kind, data.chosen(dial, data.unseen.as_it_is(kind))
         for title, (own, (best, reached)) in chosen.items():
-            rows.append(_row(title, reached, data.test.as_it_is(own).kept, data.most(dial, reached.kept), best))
+            lost = data.paid(data.test.as_it_is(own), reached)
+            rows.append(_row(title, reached) | lost | _lacking(reached, data.most(dial, reached.kept), best))
     for title, minutes in (("AutoModel", None), ("AutoModel, an hour", 60.0)):
         plan = planned(data.look, minutes, names=[name for name in EVERY if name in names])
         reference = max((data.unseen.as_it_is(name) for name in plan.tried), key=lambda r: r.kept)
         best, reached = data.chosen(plan.choices(), reference)
-        base = max(data.test.as_it_is(name).kept for name in names)
-        rows.append(_row(title, reached, base, data.most(data.curves, reached.kept), best))
+        base = max((data.test.as_it_is(name) for name in names), key=lambda r: r.kept)
+        lost = data.paid(base, reached)
+        rows.append(_row(title, reached) | lost | _lacking(reached, data.most(data.curves, reached.kept), best))
     return rows
 
 
-def _row(
-    title: str, reached: Reached, base: float | None, most: float | None, chosen: Reached | None = None
-) -> dict[str, Any]:
-    row: dict[str, Any] = {"model": title, "P@1": round(reached.kept, 2), "PSP@1": round(reached.gained, 2)}
-    if base is not None and most is not None and chosen is not None:
-        row |= {"paid": round(base - reached.kept, 2), "lacks": round(max(most - reached.gained, 0.0), 2)}
-        row |= {"chosen": list(chosen.names), "exponent": round(chosen.exponent, 4)}
-    return row
+def _row(title: str, reached: Reached) -> dict[str, Any]:
+    return {"model": title, "P@1": round(reached.kept, 2), "PSP@1": round(reached.gained, 2)}
+
+
+def _lacking(reached: Reached, most: float, chosen: Reached) -> dict[str, Any]:
+    lacks = round(max(most - reached.gained, 0.0), 2)
+    return {"lacks": lacks, "chosen": list(chosen.names), "exponent": round(chosen.exponent, 4)}
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -118,7 +126,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     cells = [
         [
             row["model"], f"{row['P@1']:.2f}", f"{row['PSP@1']:.2f}",
-            *(f"{row[key]:.2f}" if key in row else "–" for key in ("paid", "lacks")),
+            f"{row['paid']:.2f} ({row['interval'][0]:.2f} to {row['interval'][1]:.2f})" if "paid" in row else "–",
+            f"{row['lacks']:.2f}" if "lacks" in row else "–",
             f"{' + '.join(row['chosen'])} ^ {row['exponent']:g}" if "chosen" in row else "–",
         ]
         for row in rows

@@ -110,15 +110,24 @@ class Trials:
 
     def curve(self, names: tuple[str, ...], exponents: Floats = EXPONENTS) -> list[Reached]:
         """Return what these models reach together at every exponent."""
-        parts = [self.found[name] for name in names]
-        labels, logs = log_means(parts, [probabilities(self.calibrations[n], self.found[n]) for n in names])
-        lift = np.log(self.inverse_propensities)[labels]
+        labels, logs, lift = self._mixed(names)
         curve = []
         for exponent in exponents:
             kept, gained = self._measured(labels, logs + exponent * lift)
             error = 100 * standard_error(kept - self._reference_values)
             curve.append(Reached(names, float(exponent), 100 * kept.mean(), 100 * gained, error))
         return curve
+
+    def point_values(self, reached: Reached) -> Floats:
+        """Return the metric of the price point by point."""
+        labels, logs, lift = self._mixed(reached.names)
+        return self._measured(labels, logs + reached.exponent * lift)[0]
+
+    def _mixed(self, names: tuple[str, ...]) -> tuple[NDArray[np.int32], Floats, Floats]:
+        """Return labels that these models propose, logarithms of their mean probabilities, and of 1/p."""
+        parts = [self.found[name] for name in names]
+        labels, logs = log_means(parts, [probabilities(self.calibrations[n], self.found[n]) for n in names])
+        return labels, logs, np.log(self.inverse_propensities)[labels]
 
     def refined(self, chosen: Reached, reference: Reached, max_loss: float) -> Reached:
         """Return the best of the exponents near that of a choice."""
