@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -19,6 +20,8 @@ from benchmarks.metrics import speed, unbiasedness
 from benchmarks.neural import glas_labels
 from benchmarks.tail import kept, million, modules, price, rehearse, together
 from benchmarks.trees import growth, stages
+from benchmarks.tune import search
+from longtail.app.cli import main
 from longtail.data import make_longtail, write_dataset
 
 
@@ -339,3 +342,25 @@ def test_rules_of_choice_are_rehearsed_on_training_points(of_recipes, run, tiny,
     assert all(row["choices"] == 2 and row["dataset"] == "bibtex" for row in found["rows"])
     paid = {row["least_gain"]: row["paid"] for row in found["rows"] if row["reserve"] == 0}
     assert paid[1.0] <= paid[0.0]
+
+
+def test_a_search_is_measured_beside_the_defaults(run, monkeypatch, tmp_path):
+    (tmp_path / "small").mkdir()
+    for part in ("train", "test"):
+        lines = [json.dumps({"text": f"fish{i % 8} boats{i % 3} sea", "labels": [f"l{i % 8}"]}) for i in range(120)]
+        with lzma.open(tmp_path / "small" / f"{part}.jsonl.xz", "wt") as file:
+            file.write("\n".join(lines))
+
+    def timed(command):
+        monkeypatch.setattr(sys, "argv", ["longtail", *command[3:]])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert not stop.value.code
+        return {"minutes": 0.1, "cpu_minutes": 0.2}
+
+    monkeypatch.setattr(search, "timed", timed)
+    found = run(search, "tune-small", "--dataset", "small", "--data-root", tmp_path, "--trials", 3)
+    assert [(row["search"], row["trials"]) for row in found["rows"]] == [("the defaults", 2), ("the search", 3)]
+    for row in found["rows"]:
+        assert row["test"]["P@1"] > 90, "the words give the label away"
+        assert row["held_out"].keys() == row["test"].keys() == {"P@1", "PSP@1"}
