@@ -107,6 +107,11 @@ def _sweep(lab: Lab) -> str:
     return markdown_table(header, cells, left=(0, 1, 2))
 
 
+@table("rehearse")
+def _rehearse(lab: Lab) -> str:
+    return str(lab.benchmarks["rehearse"]["table"])
+
+
 @table("defaults")
 def _defaults(lab: Lab) -> str:
     return str(lab.benchmarks["defaults"]["table"])
