@@ -15,6 +15,7 @@ import safetensors.numpy
 from scipy import sparse
 
 from longtail.core import store
+from longtail.core.array_file import _DTYPES
 from longtail.core.state import State, as_bytes, from_bytes
 from longtail.errors import ModelError, OutputError
 
@@ -119,7 +120,7 @@ def break_at(step: str, monkeypatch: pytest.MonkeyPatch, error: BaseException) -
 
     targets = {
         "mkdir": (Path, "mkdir", fail),
-        "arrays": (store, "_write_arrays", half_written),
+        "arrays": (store, "write_arrays", half_written),
         "manifest": (store, "write_synced", half_written),
         "replace": (os, "replace", fail),
         "rename": (os, "rename", fail),
@@ -193,9 +194,9 @@ def test_two_writers_and_a_reader_always_find_a_whole_model(tmp_path):
 
 
 def test_safetensors_reads_what_is_written(tmp_path):
-    arrays = {str(kind): np.arange(5).astype(kind) for kind in store._DTYPES.values()}
+    arrays = {str(kind): np.arange(5).astype(kind) for kind in _DTYPES.values()}
     arrays |= {"é": np.ones((2, 3), order="F"), "empty": np.zeros((0, 4), np.float32), "single": np.array(3, np.int8)}
-    size, digest = store._write_arrays(tmp_path / "a", arrays)
+    size, digest = store.write_arrays(tmp_path / "a", arrays)
     content = (tmp_path / "a").read_bytes()
     assert (size, digest) == (len(content), store.sha256(tmp_path / "a"))
     found = safetensors.numpy.load_file(tmp_path / "a")
@@ -282,7 +283,7 @@ def test_kind_and_format_are_checked(tmp_path):
     assert store.kind_of(tmp_path) is None
     with pytest.raises(ModelError, match="is a model directory, not a dataset directory"):
         store.read(tmp_path / "m", "dataset")
-    for other in (1, 3, None):
+    for other in (1, 4, None):
         rewritten(tmp_path / "m", format=other)
         with pytest.raises(ModelError, match=f"has format {other}, .* reads format 2; train the model again"):
             store.read(tmp_path / "m", "model")

@@ -1,7 +1,8 @@
-"""The array file of a directory: opened only if it is a regular file inside, then mapped or read."""
+"""The array files of a directory: written in place, opened only if they are regular files inside, mapped or read."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 
 from longtail.core.check_arrays import Array
 from longtail.errors import ModelError, first_line
@@ -20,8 +22,50 @@ _DTYPES = {
     "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16, "F16": np.float16,
     "U32": np.uint32, "I32": np.int32, "F32": np.float32, "U64": np.uint64, "I64": np.int64, "F64": np.float64,
 }  # fmt: skip
+_NAMES = {np.dtype(kind): name for name, kind in _DTYPES.items()}
 # A link is resolved before; a pipe must not wait for a writer.
 _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+def in_files(arrays: dict[str, Array], most: int) -> list[dict[str, Array]]:
+    """Divide arrays, in their order, among files of at most so many bytes; a larger array has a file of its own."""
+    files: list[dict[str, Array]] = [{}]
+    left = most
+    for name, array in arrays.items():
+        if files[-1] and array.nbytes > left:
+            files.append({})
+            left = most
+        files[-1][name] = array
+        left -= array.nbytes
+    return files
+
+
+def write_arrays(file: Path, arrays: dict[str, Array]) -> tuple[int, str]:
+    """Write a safetensors file in place and return its size and SHA-256.
+
+    The package's own writer would write another file and rename it: a file without our lock, left by a kill.
+    """
+    names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))  # every array starts aligned
+    entries, end = {}, 0
+    for name in names:
+        array = arrays[name]
+        if array.dtype not in _NAMES:
+            raise SafetensorError(f"the array {name} has the unsupported type {array.dtype}")
+        start, end = end, end + array.nbytes
+        entries[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [start, end]}
+    header = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    contents = (np.ascontiguousarray(arrays[name]).data for name in names)
+    pieces: list[bytes | memoryview[Any]] = [struct.pack("<Q", len(header)), header, *contents]
+    digest, size = hashlib.sha256(), 0
+    with open(file, "wb") as handle:
+        for piece in pieces:
+            handle.write(piece)
+            digest.update(piece)
+            size += len(piece) if isinstance(piece, bytes) else piece.nbytes
+        handle.flush()
+        os.fsync(handle.fileno())
+    return size, digest.hexdigest()
 
 
 def open_inside(folder: Path, name: str) -> BufferedReader:

@@ -1,9 +1,10 @@
-"""Directories that store a `State`: `manifest.json` and one safetensors file, written atomically and memory-mapped.
+"""Directories that store a `State`: `manifest.json` and safetensors files, written atomically and memory-mapped.
 
-Models and converted datasets are both such directories. The manifest names its array file, with size and SHA-256, so
+Models and converted datasets are both such directories. The manifest names its array files, with sizes and SHA-256, so
 the manifest alone decides what the directory contains. A new directory is written under a temporary name and renamed;
-an overwritten one gets its new array file first, and the manifest is replaced last. A reader never sees half of it,
-and a crash leaves what was there before.
+an overwritten one gets its new array files first, and the manifest is replaced last. A reader never sees half of it,
+and a crash leaves what was there before. Most directories have one array file; arrays of more than a gibibyte together
+are spread over several.
 """
 
 from __future__ import annotations
@@ -13,15 +14,14 @@ import json
 import os
 import re
 import shutil
-import struct
+from contextlib import ExitStack
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from safetensors import SafetensorError
 
-from longtail.core.array_file import describe, open_inside, read_arrays
+from longtail.core.array_file import describe, in_files, open_inside, read_arrays, write_arrays
 from longtail.core.state import Array, State
 from longtail.core.unfinished import check_place, remove_dead, remove_dead_temporaries, temporary_name, unfinished
 from longtail.errors import ModelError, OutputError, first_line
@@ -29,16 +29,14 @@ from longtail.errors import ModelError, OutputError, first_line
 MANIFEST = "manifest.json"
 # The format of each kind of directory; raised whenever older versions could not read what is written.
 FORMATS = {"model": 2, "dataset": 2}
-# Older formats that can still be read: in format 1, datasets had neither ids nor weights.
-_STILL_READ: dict[str, tuple[int, ...]] = {"model": (), "dataset": (1,)}
+_SEVERAL_FILES = 3  # the format of directories with several array files
+# Other formats that can be read: in format 1, datasets had neither ids nor weights.
+_ALSO_READ: dict[str, tuple[int, ...]] = {"model": (_SEVERAL_FILES,), "dataset": (1, _SEVERAL_FILES)}
 _AGAIN = {"model": "train the model", "dataset": "convert the data"}  # how a directory is made again
-_DTYPES = {
-    "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16, "F16": np.float16,
-    "U32": np.uint32, "I32": np.int32, "F32": np.float32, "U64": np.uint64, "I64": np.int64, "F64": np.float64,
-}  # fmt: skip
+_MORE = "more_arrays"  # field of the manifest: the second array file and so on
 _ARRAYS_FILE = re.compile(r"arrays-[0-9a-f]{8}\.safetensors")
 
-_NAMES = {np.dtype(kind): name for name, kind in _DTYPES.items()}
+_FILE_BYTES = 1 << 30  # of an array file, unless a single array has more
 
 
 def check_free(path: str | os.PathLike[str], *, kind: str, overwrite: bool = False) -> Path:
@@ -130,41 +128,49 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], state: State, *,
 
 
 def _write_into(path: Path, header: dict[str, Any], state: State) -> None:
-    """Write an array file with a new name, then the manifest that names it; array files of other manifests go."""
-    replaced, ours = None, None
+    """Write array files with new names, then the manifest that names them; array files of other manifests go."""
+    ours: set[str] = set()
     try:
-        with unfinished(lambda token: path / f"arrays-{token}.safetensors") as file:
-            ours = file.name
-            size, digest = _write_arrays(file, state.arrays)
-            manifest = dict(header, state=state.values, arrays={"file": ours, "bytes": size, "sha256": digest})
+        with ExitStack() as locks:
+            entries = []
+            for arrays in in_files(state.arrays, _FILE_BYTES):
+                file = locks.enter_context(unfinished(lambda token: path / f"arrays-{token}.safetensors"))
+                ours.add(file.name)
+                size, digest = write_arrays(file, arrays)
+                entries.append({"file": file.name, "bytes": size, "sha256": digest})
+            manifest = dict(header, state=state.values, arrays=entries[0])
+            if len(entries) > 1:
+                manifest |= {"format": _SEVERAL_FILES, _MORE: entries[1:]}
             manifest["sha256"] = json_digest(json.loads(json.dumps(manifest)))  # of what a reader will parse
-            replaced = _named_arrays(path)
-            write_synced(path / f"{ours}.json", json.dumps(manifest, ensure_ascii=False, indent=1).encode())
-            os.replace(path / f"{ours}.json", path / MANIFEST)
+            ours |= _named_arrays(path)  # those that are replaced
+            first = path / f"{entries[0]['file']}.json"
+            write_synced(first, json.dumps(manifest, ensure_ascii=False, indent=1).encode())
+            os.replace(first, path / MANIFEST)
     finally:
-        _remove_unnamed(path, {replaced, ours})
+        _remove_unnamed(path, ours)
 
 
-def _named_arrays(path: Path) -> str | None:
-    """Return the array file that the manifest names, or None if there is no readable manifest."""
+def _named_arrays(path: Path) -> set[str]:
+    """Return the array files that the manifest names; none if there is no readable manifest."""
     try:
-        return str(json.loads((path / MANIFEST).read_bytes())["arrays"]["file"])
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return None
+        manifest = json.loads((path / MANIFEST).read_bytes())
+        return {str(entry["file"]) for entry in (manifest["arrays"], *manifest.get(_MORE, ()))}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError, AttributeError):
+        return set()
 
 
-def _remove_unnamed(path: Path, ours: set[str | None]) -> None:
+def _remove_unnamed(path: Path, ours: set[str]) -> None:
     """Remove array files that the manifest does not name: our own, old or of a failed write, and those of killed
     writers."""
     named = _named_arrays(path)
     for file in path.glob("arrays-*.safetensors"):
-        if file.name == named:
+        if file.name in named:
             continue
         if file.name in ours:
             file.unlink(missing_ok=True)  # another writer may remove the same file
         else:
             # Its writer may have published it since `named` was read.
-            remove_dead([file], unless=lambda file: file.name == _named_arrays(path))
+            remove_dead([file], unless=lambda file: file.name in _named_arrays(path))
     for file in path.glob("arrays-*.safetensors.json"):
         if not file.with_suffix("").exists():  # the manifest of an array file that is gone
             file.unlink(missing_ok=True)
@@ -174,34 +180,6 @@ def json_digest(manifest: dict[str, Any]) -> str:
     """Return the SHA-256 of a manifest without its own digest, independent of white space and the order of keys."""
     bare = {key: value for key, value in manifest.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(bare, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
-
-
-def _write_arrays(file: Path, arrays: dict[str, Array]) -> tuple[int, str]:
-    """Write a safetensors file in place and return its size and SHA-256.
-
-    The package's own writer would write another file and rename it: a file without our lock, left by a kill.
-    """
-    names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))  # every array starts aligned
-    entries, end = {}, 0
-    for name in names:
-        array = arrays[name]
-        if array.dtype not in _NAMES:
-            raise SafetensorError(f"the array {name} has the unsupported type {array.dtype}")
-        start, end = end, end + array.nbytes
-        entries[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [start, end]}
-    header = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % 8)
-    contents = (np.ascontiguousarray(arrays[name]).data for name in names)
-    pieces: list[bytes | memoryview[Any]] = [struct.pack("<Q", len(header)), header, *contents]
-    digest, size = hashlib.sha256(), 0
-    with open(file, "wb") as handle:
-        for piece in pieces:
-            handle.write(piece)
-            digest.update(piece)
-            size += len(piece) if isinstance(piece, bytes) else piece.nbytes
-        handle.flush()
-        os.fsync(handle.fileno())
-    return size, digest.hexdigest()
 
 
 def write_synced(file: Path, content: bytes) -> None:
@@ -230,9 +208,9 @@ def read(
     kind : {"model", "dataset"}
         Kind that it must have.
     verify : bool, default True
-        Compare the array file with its checksum, which reads it once; False saves time for very large models.
+        Compare the array files with their checksums, which reads them once; False saves time for very large models.
     mmap : bool, default True
-        Map the array file; False reads it into memory.
+        Map the array files; False reads them into memory.
 
     Returns
     -------
@@ -248,30 +226,45 @@ def read(
     """
     path = Path(path)
     manifest = read_manifest(path, kind)
-    try:
-        name, size, digest = (manifest["arrays"][key] for key in ("file", "bytes", "sha256"))
-        values = manifest["state"]
-    except (KeyError, TypeError) as error:
-        raise ModelError(f"{path / MANIFEST}: the field {error} is missing or malformed") from error
+    values = manifest.get("state")
     if not isinstance(values, dict):
         raise ModelError(f"{path / MANIFEST}: the field 'state' is missing or malformed")
-    if not isinstance(name, str) or not _ARRAYS_FILE.fullmatch(name):
-        raise ModelError(
-            f"{path / MANIFEST}: the array file {str(name)[:80]!r} is outside the directory, "
-            "or was not written by longtail"
-        )
-    altered = f"{path / name} was altered after it was written; restore it from a copy, or {_AGAIN[kind]} again"
+    arrays: dict[str, Array] = {}
+    for name, size, digest in _array_files(path, manifest):
+        altered = f"{path / name} was altered after it was written; restore it from a copy, or {_AGAIN[kind]} again"
+        try:
+            with open_inside(path, name) as file:
+                if os.fstat(file.fileno()).st_size != size or (verify and _digest_of(file) != digest):
+                    raise ModelError(altered)
+                found = read_arrays(file, mmap=mmap)
+        except FileNotFoundError as error:
+            if _named_arrays(path) and name not in _named_arrays(path):  # overwritten since the manifest was read
+                return read(path, kind, verify=verify, mmap=mmap)
+            raise ModelError(f"{path / name} is missing; restore it from a copy, or {_AGAIN[kind]} again") from error
+        except (OSError, MemoryError) as error:
+            raise ModelError(f"{path / name} cannot be read ({describe(error)})") from error
+        if twice := arrays.keys() & found.keys():
+            raise ModelError(f"{path / name}: the array {min(twice)[:80]} is in another file, too")
+        arrays |= found
+    return manifest, State(values, arrays)
+
+
+def _array_files(path: Path, manifest: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Return name, size and digest of each array file, or raise ModelError."""
     try:
-        with open_inside(path, name) as file:
-            if os.fstat(file.fileno()).st_size != size or (verify and _digest_of(file) != digest):
-                raise ModelError(altered)
-            return manifest, State(values, read_arrays(file, mmap=mmap))
-    except FileNotFoundError as error:
-        if _named_arrays(path) not in (None, name):  # overwritten since the manifest was read
-            return read(path, kind, verify=verify, mmap=mmap)
-        raise ModelError(f"{path / name} is missing; restore it from a copy, or {_AGAIN[kind]} again") from error
-    except (OSError, MemoryError) as error:
-        raise ModelError(f"{path / name} cannot be read ({describe(error)})") from error
+        more = manifest.get(_MORE, [])
+        if not isinstance(more, list) or bool(more) != (manifest["format"] == _SEVERAL_FILES):
+            raise KeyError(_MORE)
+        found = [(entry["file"], entry["bytes"], entry["sha256"]) for entry in (manifest["arrays"], *more)]
+    except (KeyError, TypeError) as error:
+        raise ModelError(f"{path / MANIFEST}: the field {error} is missing or malformed") from error
+    for name, _, _ in found:
+        if not isinstance(name, str) or not _ARRAYS_FILE.fullmatch(name):
+            raise ModelError(
+                f"{path / MANIFEST}: the array file {str(name)[:80]!r} is outside the directory, "
+                "or was not written by longtail"
+            )
+    return found
 
 
 def _digest_of(file: BufferedReader) -> str:
@@ -300,7 +293,7 @@ def read_manifest(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         raise ModelError(f"{file} was altered, or was not written by longtail ({first_line(error)})") from error
     if found != kind:
         raise ModelError(f"{path} is a {str(found)[:80]} directory, not a {kind} directory")
-    if version != FORMATS[kind] and version not in _STILL_READ[kind]:
+    if version != FORMATS[kind] and version not in _ALSO_READ[kind]:
         raise ModelError(
             f"{path} has format {str(version)[:80]}, but this version of longtail reads format {FORMATS[kind]}; "
             f"{_AGAIN[kind]} again"
