@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 import longtail
+from longtail.linear.shards import Shards
 from longtail.linear.weights import Weights
 from longtail.trees.instance.forest import Forest
 from longtail.trees.label.rows import packed_rows, starts_of
@@ -46,7 +47,8 @@ def random_dismec(rng: np.random.Generator, n_bytes: int) -> longtail.DiSMEC:
     model.gaps_ = np.zeros(N_LABELS)
     every, intercepts = np.arange(N_LABELS), np.zeros(N_LABELS, np.float32)
     weights = _columns(rng, N_LABELS, n_bytes // 4 // N_LABELS, N_FEATURES)  # 2 bytes of a weight, 2 of its classifier
-    model._keep(Weights.of_rows([weights], [every], intercepts, every, N_FEATURES, model.weight_dtype))
+    parts = [Weights.of_rows([weights], [every], intercepts, every, N_FEATURES, model.weight_dtype)]
+    model._shards = Shards(parts)
     return model
 
 

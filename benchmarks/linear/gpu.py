@@ -127,11 +127,11 @@ def trained(key: str, model: DiSMEC, data: tuple[sparse.csr_matrix, ...], invers
         started = time.perf_counter()
         model.fit(X, Y)
         seconds.append(round(time.perf_counter() - started, 3))
-        weights.append(fingerprint(*model._weights.to_state().arrays.values()))
+        weights.append(fingerprint(*model._shards.to_state().arrays.values()))
     started = time.perf_counter()
     ranked = model.predict(X_test, k=5)
     found: dict[str, Any] = {"train_s": seconds, "predict_s": round(time.perf_counter() - started, 3)}
-    found |= {"gap": float(model.gaps_.max()), "weights": model._weights.values.size}
+    found |= {"gap": float(model.gaps_.max()), "weights": sum(part.values.size for part in model._shards.parts)}
     if times > 1:
         found["same_bits"] = len(set(weights)) == 1
     scores = evaluate(ranked, Y_test, inverse_propensities=inverse, ks=(1, 3, 5))

@@ -154,4 +154,4 @@ def test_a_model_in_memory_outlives_its_file(tmp_path):
     found = loaded.predict(TEST.X)
     np.testing.assert_array_equal(found.labels, expected.labels)
     np.testing.assert_array_equal(found.scores, expected.scores)
-    assert not loaded._weights.intercepts.flags.writeable
+    assert not loaded._shards.parts[0].intercepts.flags.writeable

@@ -159,7 +159,7 @@ def test_kernels_are_loaded_once_single_points_are_no_exception(monkeypatch):
 
 def test_points_without_features_get_the_intercepts(model):
     model, X = model
-    found = model._scorer.top(sparse.csr_matrix((2, X.shape[1]), dtype=np.float32), 3)
+    found = model._shards.top(sparse.csr_matrix((2, X.shape[1]), dtype=np.float32), 3)
     best = np.lexsort((np.arange(model.n_labels_), -model.intercept_))[:3]
     np.testing.assert_array_equal(found.labels, [best] * 2)
     np.testing.assert_array_equal(found.scores, [model.intercept_[best]] * 2)

@@ -15,6 +15,10 @@ Shard = Annotated[
     typer.Option(metavar="I/N", help="Train the I-th of N shares into MODEL.shard-I-of-N; --merge joins them."),
 ]
 Merge = Annotated[bool, typer.Option("--merge", help="Make the model of the shards beside it (MODEL.shard-I-of-N).")]
+Workspace = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Keep working copies of large data in files there, on a local disk."),
+]
 Ray = Annotated[str | None, typer.Option(metavar="auto|HOST:PORT", help="Work on a Ray cluster (extra 'distributed').")]
 
 
@@ -91,6 +95,7 @@ def fit_and_save(
     resume: bool,
     overwrite: bool,
     place: Place | None = None,
+    workspace: Path | None = None,
 ) -> None:
     """Fit a model, keep finished parts in OUT.partial meanwhile, and save it; of a shard, only keep its parts."""
     from longtail.app.console import compiling_announced, progress, say
@@ -98,6 +103,7 @@ def fit_and_save(
     from longtail.core.processes import helps_another_process
     from longtail.core.progress import Silent
     from longtail.core.run import Run
+    from longtail.core.workspace import Workspace
     from longtail.engine.shards import PartsKept, Shards, remove_shards
     from longtail.workflow.calibrate import calibrate_after_training
 
@@ -113,7 +119,7 @@ def fit_and_save(
         checkpoint = Checkpoint(partial, resume=resume, sources=shards)
         try:
             inputs = dataset.texts if estimator.input_kind == "text" else dataset.X
-            run = Run(progress() if first else Silent(), checkpoint, engine)
+            run = Run(progress() if first else Silent(), checkpoint, engine, Workspace(workspace))
             more = {} if dataset.weights is None else {"sample_weight": dataset.weights}
             with compiling_announced() if first else nullcontext():
                 estimator.fit(inputs, dataset.Y, label_names=dataset.label_names, run=run, **more)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail.app import options
-from longtail.app.fitting import Merge, Place, Ray, Shard, fit_and_save
+from longtail.app.fitting import Merge, Place, Ray, Shard, Workspace, fit_and_save
 from longtail.app.reading import data_name, kept, read, reads_data
 
 _ROWS_LOOKED_AT = 10_000
@@ -74,6 +74,7 @@ def train(
     shard: Shard = None,
     merge: Merge = False,
     ray: Ray = None,
+    workspace: Workspace = None,
     overwrite: options.Overwrite = False,
     *,
     reading: dict[str, Any],
@@ -84,6 +85,7 @@ def train(
     Texts become TF-IDF features, which are part of the model, unless it reads texts itself.
     While it runs, finished parts are kept in MODEL.partial; --resume continues a killed run.
     """
+    from longtail.core import workspace as workspaces
     from longtail.core.model import KIND
     from longtail.core.parameters import check_choice
     from longtail.core.processes import helps_another_process
@@ -97,6 +99,7 @@ def train(
     check_free(out, kind=KIND, overwrite=overwrite)
     place = Place(shard, merge, ray)
     place.check(out)
+    workspaces.Workspace(workspace)  # a wrong folder is said before the data is read
     values = parse_settings(settings or [])
     name = model or "auto"
     if name == "auto":
@@ -125,7 +128,7 @@ def train(
     if estimator.input_kind == "features" and not helps_another_process():
         _mention_lengths(estimator, dataset.X)
     estimator.reading_ = kept(reading)
-    how: dict[str, Any] = {"resume": resume, "overwrite": overwrite, "place": place}
+    how: dict[str, Any] = {"resume": resume, "overwrite": overwrite, "place": place, "workspace": workspace}
     fit_and_save(estimator, dataset, out, calibrate, name=data_name(data), **how)
 
 

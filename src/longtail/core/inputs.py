@@ -44,12 +44,17 @@ def check_features(X: Any, *, n_features: int | None = None) -> sparse.csr_matri
     with np.errstate(over="ignore"):  # too large for float32 becomes infinite, which is an error below
         matrix = sparse.csr_matrix(X if sparse.issparse(X) else _dense(X), dtype=np.float32)
     matrix = _canonical(_narrowed(matrix, "features"))
-    if not np.isfinite(matrix.data).all():
+    if not _all_finite(matrix.data):
         row = int(np.searchsorted(matrix.indptr, np.flatnonzero(~np.isfinite(matrix.data))[0], side="right")) - 1
         raise DataError(f"the features of point {row} contain a NaN or infinite value")
     if n_features is not None and matrix.shape[1] != n_features:
         raise DataError(f"X has {matrix.shape[1]} features, but the model was fitted with {n_features}")
     return matrix
+
+
+def _all_finite(values: NDArray[np.float32]) -> bool:
+    """Return whether there is no NaN, which minimum and maximum would be, and no infinity; needs no memory."""
+    return not values.size or bool(np.isfinite(values.min()) and np.isfinite(values.max()))
 
 
 def _dense(X: Any) -> np.ndarray[Any, Any]:
@@ -113,7 +118,7 @@ def squared_lengths(matrix: sparse.csr_matrix) -> NDArray[np.float64]:
 
 def check_lengths(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
     """Return the matrix, or raise DataError if a row is so long that float32 sums of squares could overflow."""
-    largest = float(np.abs(matrix.data).max(initial=0))
+    largest = max(float(matrix.data.max(initial=0)), -float(matrix.data.min(initial=0)))  # no copy, as abs makes
     if largest * largest * matrix.shape[1] <= LARGEST_SQUARED_LENGTH:
         return matrix  # nearly always: no need to look at the rows
     lengths = squared_lengths(matrix)

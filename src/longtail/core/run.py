@@ -15,6 +15,7 @@ import numpy as np
 from longtail.core.checkpoint import Checkpoint
 from longtail.core.engine import Arrays, Engine, Item, Result, Task, Threads, Work
 from longtail.core.progress import Progress, Silent
+from longtail.core.workspace import Workspace
 
 
 @dataclass
@@ -29,11 +30,15 @@ class Run:
         Where to keep finished parts, so that a killed training can be resumed.
     engine : Engine, default Threads()
         Where independent parts run, e.g. `longtail.engine.ray.RayEngine("auto")`. The model does not depend on it.
+    workspace : Workspace, default Workspace()
+        Where large working copies of the data and finished parts of a large model are: in memory, or in files of a
+        folder. The model does not depend on it.
     """
 
     progress: Progress = field(default_factory=Silent)
     checkpoint: Checkpoint | None = None
     engine: Engine = field(default_factory=Threads)
+    workspace: Workspace = field(default_factory=Workspace)
 
     def shown(self, verbose: bool) -> Run:
         """Return a run that shows its progress, if asked to; one that does already stays as it is."""

@@ -15,16 +15,17 @@ from longtail.core.estimator import Estimator, Prepared
 from longtail.core.explanation import Explanation, feature_weights
 from longtail.core.fingerprint import fingerprint
 from longtail.core.parameters import check_at_least_zero, check_choice, check_positive, check_whole
-from longtail.core.predictions import PAD_SCORE, Predictions
+from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.threads import thread_count
+from longtail.core.workspace import Workspace
 from longtail.errors import ParameterError
 from longtail.linear.gpu import devices, hook
 from longtail.linear.limits import check_point_weights
 from longtail.linear.options import LOSSES, SolverOptions, TrainedBlock
-from longtail.linear.scorer import LinearScorer
-from longtail.linear.weights import Weights, rows_in_order
+from longtail.linear.shards import ShardBuilder, Shards
+from longtail.linear.weights import rows_in_order
 from longtail.objectives import resolve_weighting
 
 # Solvers load Numba and are imported where training begins: a loaded model that predicts one point does without.
@@ -220,7 +221,7 @@ class DiSMEC(Estimator):
         full = self.solver == "full" or self.warm_start or graded
         rare = np.zeros(Y.shape[1], np.bool_) if full else rare_labels(Y, self.loss)
         same_as = identical_labels(Y, own) if rare.any() else np.arange(Y.shape[1])
-        self._train(*self._groups(prepared, own, rare, same_as), same_as, run)
+        self._train(*self._groups(prepared, own, rare, same_as, run.workspace), same_as, run)
 
     def _fit_on_gpus(self, prepared: PointsWithWeights, own: NDArray[np.floating], run: Run) -> bool:
         """Train on GPUs and return True, or return False if the CPU is to do it."""
@@ -231,13 +232,17 @@ class DiSMEC(Estimator):
         trained = hook.train_on_gpus(self.device, job, run, warm_start=self.warm_start)
         if trained is None:
             return False
-        self.gaps_ = trained.gaps
-        self._keep(trained.weights)
+        self.gaps_, self._shards = trained.gaps, Shards([trained.weights])
         self._warn_of_unfinished()
         return True
 
     def _groups(
-        self, prepared: PointsWithWeights, own: NDArray[np.floating], rare: NDArray[np.bool_], same_as: NDArray[np.intp]
+        self,
+        prepared: PointsWithWeights,
+        own: NDArray[np.floating],
+        rare: NDArray[np.bool_],
+        same_as: NDArray[np.intp],
+        workspace: Workspace,
     ) -> tuple[Solvers, list[Group]]:
         """Return all labels that have points, of identical ones the first: blocks of frequent ones, then rare ones."""
         from longtail.linear.blocks import label_blocks
@@ -246,7 +251,9 @@ class DiSMEC(Estimator):
         from longtail.linear.solver import BlockSolver
 
         X, Y, seed = prepared.X, prepared.Y, self.random_state
-        settings: dict[str, Any] = {"positive_weights": own, "point_weights": prepared.weights, "seed": seed}
+        settings: dict[str, Any] = {
+            "positive_weights": own, "point_weights": prepared.weights, "seed": seed, "workspace": workspace,
+        }  # fmt: skip
         full = BlockSolver(X, Y, self.solver_options(), **settings)
         if not rare.any():
             blocks = label_blocks(X, Y, seed=seed)
@@ -264,24 +271,20 @@ class DiSMEC(Estimator):
     def _train(self, solvers: Solvers, groups: list[Group], same_as: NDArray[np.intp], run: Run) -> None:
         from longtail.linear.groups import train_groups
 
-        # As in every other model, labels without training points are never predicted.
-        intercepts = np.full(self.n_labels_, PAD_SCORE, np.float32)
-        self.gaps_ = np.zeros(self.n_labels_)
-        weights: list[sparse.csr_matrix] = []
+        gaps = np.zeros(self.n_labels_)
+        shards = ShardBuilder(same_as, self.n_features_in_, self.weight_dtype, run.workspace)
         duals: list[sparse.csr_matrix | None] = []
 
         def keep(labels: NDArray[np.intp], trained: TrainedBlock) -> None:
-            intercepts[labels], self.gaps_[labels] = trained.intercepts, trained.gaps
-            weights.append(trained.weights)
+            gaps[labels] = trained.gaps
+            shards.add(labels, trained.weights, trained.intercepts)
             duals.append(trained.duals)
 
         train_groups(solvers, groups, keep, run=run, n_jobs=self.n_jobs)
-        order = [group.labels for group in groups]
-        self.gaps_ = self.gaps_[same_as]
-        self._keep(Weights.of_rows(weights, order, intercepts, same_as, self.n_features_in_, self.weight_dtype))
+        self.gaps_, self._shards = gaps[same_as], shards.result()
         self._warn_of_unfinished()
         if self.warm_start:
-            self._duals = rows_in_order(duals, order, self.n_labels_, self.n_points_)
+            self._duals = rows_in_order(duals, [group.labels for group in groups], self.n_labels_, self.n_points_)
 
     def _warn_of_unfinished(self) -> None:
         trained = int((self.label_counts_ > 0).sum())
@@ -301,9 +304,9 @@ class DiSMEC(Estimator):
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
         best = None
         if self.device != "cpu":
-            best = hook.top_on_gpu(self.device, self._scorer, X, k)
+            best = hook.top_on_gpu(self.device, self._shards, X, k)
         if best is None:
-            best = self._scorer.top(X, k, n_jobs=self.n_jobs)
+            best = self._shards.top(X, k, n_jobs=self.n_jobs)
         if self.loss != "logistic":
             return best
         from scipy.special import expit  # here: it takes long to load, and other losses do not need it
@@ -311,8 +314,9 @@ class DiSMEC(Estimator):
         return Predictions(best.labels, np.where(best.labels >= 0, expit(best.scores), -np.inf))
 
     def _explain(self, X: sparse.csr_matrix, label: int) -> Explanation:
-        bias = float(self._weights.intercepts[self._weights.of_label[label]])
-        contributions = X.data * self._weights.of_features(label, X.indices)
+        weights = self._shards.of(label)
+        bias = float(weights.intercepts[weights.of_label[label]])
+        contributions = X.data * weights.of_features(label, X.indices)
         margin = bias + float(contributions.sum())
         found = Explanation(label, margin, [], bias, feature_weights(X.indices, X.data, contributions))
         if self.loss != "logistic":
@@ -321,32 +325,29 @@ class DiSMEC(Estimator):
 
         return found.carried(float(expit(bias)), float(expit(margin)))
 
-    def _keep(self, weights: Weights) -> None:
-        self._weights, self._scorer = weights, LinearScorer(weights)
-
     @property
     def weights_(self) -> sparse.csr_matrix:
         """Return the weights as a new (features, labels) matrix of float32."""
         self.check_fitted()
-        return self._weights.to_csr()
+        return self._shards.to_csr()
 
     @property
     def intercept_(self) -> NDArray[np.float32]:
         """Return one intercept per label; -inf for labels without training points."""
         self.check_fitted()
-        return self._weights.label_intercepts()
+        return self._shards.label_intercepts()
 
     def _get_state(self) -> State:
-        state = self._weights.to_state()
+        state = self._shards.to_state()
         state.arrays["gaps"] = self.gaps_
         return state
 
     def _set_state(self, state: State) -> None:
         self.gaps_ = state.array("gaps", np.float64, (self.n_labels_,))
-        self._keep(Weights.from_state(state, self.n_features_in_, self.n_labels_))
+        self._shards = Shards.from_state(state, self.n_features_in_, self.n_labels_)
 
     def _check_learned(self) -> None:
-        self._weights.check_numbers()
+        self._shards.check_numbers()
 
 
 def _has_relevances(Y: sparse.csr_matrix) -> bool:

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.memory import read_only
+from longtail.core.workspace import Workspace
 from longtail.linear import limits
+from longtail.linear.by_feature import by_feature, moments
 from longtail.linear.options import SolverOptions, TrainedBlock
 from longtail.linear.rare_kernels import train_labels
 from longtail.linear.rare_problem import Points, Sample, Scratch
@@ -72,6 +74,8 @@ class WorkingSetSolver:
         Weight of each point; all 1 by default.
     seed : int, default 0
         Seed of the far sample and of the order in which rows are visited.
+    workspace : Workspace, optional
+        Where the copy of X by feature is; in memory by default.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class WorkingSetSolver:
         positive_weights: NDArray[np.floating],
         point_weights: NDArray[np.floating] | None = None,
         seed: int = 0,
+        workspace: Workspace | None = None,
     ) -> None:
         self.options, self.seed = options, seed
         self.n_points, self.n_features = X.shape
@@ -91,7 +96,7 @@ class WorkingSetSolver:
         self._members = read_only(members[0]), read_only(members[1])
         self._costs = read_only(np.asarray(options.C * positive_weights, np.float32))
         weights = np.ones(X.shape[0], np.float32) if point_weights is None else np.asarray(point_weights, np.float32)
-        self._points = _points(X, weights)
+        self._points = _points(X, weights, workspace or Workspace())
         self._sample = _sample(X, min(_SAMPLE, X.shape[0]), seed)
         self._scratch = threading.local()
 
@@ -143,22 +148,12 @@ def compile_kernels() -> None:
     WorkingSetSolver(X, Y, options, positive_weights=np.ones(2)).train(np.arange(2))
 
 
-def _points(X: sparse.csr_matrix, weights: NDArray[np.float32]) -> Points:
-    by_feature = X.tocsc()
-    ptr = by_feature.indptr.astype(np.int64)
-    own = weights[by_feature.indices]
-    used = np.diff(ptr) > 0
-    starts = ptr[:-1][used]
-    largest, weight, square = (np.zeros(X.shape[1], np.float32) for _ in range(3))
-    if starts.size:
-        largest[used] = np.maximum.reduceat(np.abs(by_feature.data), starts)
-        weight[used] = np.add.reduceat(own.astype(np.float64), starts)
-        square[used] = np.add.reduceat(own.astype(np.float64) * np.square(by_feature.data, dtype=np.float64), starts)
-    total = np.float32(weights.sum(dtype=np.float64))
+def _points(X: sparse.csr_matrix, weights: NDArray[np.float32], workspace: Workspace) -> Points:
+    entries = by_feature(X, workspace)
     found = Points(
-        X.indptr.astype(np.int64), X.indices.view(np.uint32), X.data, weights, total,
-        ptr, by_feature.indices.view(np.uint32), by_feature.data,
-        largest, weight, square, np.diff(ptr) >= _COMMON * X.shape[0],
+        X.indptr.astype(np.int64), X.indices.view(np.uint32), X.data, weights,
+        np.float32(weights.sum(dtype=np.float64)), *entries, *moments(entries, weights),
+        np.diff(entries.ptr) >= _COMMON * X.shape[0],
     )  # fmt: skip
     arrays: dict[str, Any] = {
         name: read_only(part) for name, part in found._asdict().items() if isinstance(part, np.ndarray)

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from longtail.core.compiled import njit
 from longtail.core.memory import huge_zeros, read_only
+from longtail.core.workspace import Workspace
 from longtail.linear import kernels, limits
 from longtail.linear.options import LOSSES, SolverOptions, TrainedBlock
 from longtail.linear.simd import BLOCK
@@ -125,6 +126,8 @@ class BlockSolver:
         Weight of each point; all 1 by default.
     seed : int, default 0
         Seed of the order in which points are visited.
+    workspace : Workspace, optional
+        Where the working copy of X is; in memory by default.
     """
 
     def __init__(
@@ -136,6 +139,7 @@ class BlockSolver:
         positive_weights: NDArray[np.floating] | None = None,
         point_weights: NDArray[np.floating] | None = None,
         seed: int = 0,
+        workspace: Workspace | None = None,
     ) -> None:
         self.options, self.seed = options, seed
         self.n_points, self.n_features = X.shape
@@ -146,7 +150,7 @@ class BlockSolver:
         by_label = Y.tocsc()
         own = np.ones(Y.shape[1]) if positive_weights is None else positive_weights
         self._problem = Problem(
-            _permuted_with_bias(X, self.order, options.bias),
+            _permuted_with_bias(X, self.order, options.bias, workspace or Workspace()),
             (by_label.indptr, by_label.indices, positions),
             options.C * own,
             X.shape[1] + (options.bias != 0),
@@ -188,12 +192,14 @@ class BlockSolver:
         return sparse.csr_matrix((a[points, lanes], (lanes, self.order[points])), shape=shape)
 
 
-def _permuted_with_bias(X: sparse.csr_matrix, order: NDArray[np.intp], bias: float) -> tuple[NDArray, ...]:
+def _permuted_with_bias(
+    X: sparse.csr_matrix, order: NDArray[np.intp], bias: float, workspace: Workspace
+) -> tuple[NDArray, ...]:
     extra = 1 if bias else 0
     lengths = np.diff(X.indptr)[order] + extra
     indptr = np.zeros(order.size + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
-    indices, data = huge_zeros((int(indptr[-1]),), np.uint32), huge_zeros((int(indptr[-1]),))
+    indices, data = workspace.zeros((int(indptr[-1]),), np.uint32), workspace.zeros((int(indptr[-1]),))
     _copy_rows(X.indptr.astype(np.int64), X.indices, X.data, order, indptr, indices, data)
     if extra:
         indices[indptr[1:] - 1] = X.shape[1]

@@ -17,6 +17,7 @@ from scipy import sparse
 from longtail.core.check_arrays import check_starts, check_within
 from longtail.core.predictions import PAD_SCORE
 from longtail.core.state import State
+from longtail.core.workspace import Workspace
 
 NO_CLASSIFIER = -1
 
@@ -102,6 +103,10 @@ class Weights:
             intercepts[trained],
             number[same_as],
         )
+
+    def kept(self, workspace: Workspace) -> Weights:
+        """Return the same classifiers, in files where there is a folder for them."""
+        return Weights(*(workspace.keep(getattr(self, name)) for name in self.__dataclass_fields__))
 
     @property
     def n_labels(self) -> int:

@@ -11,7 +11,7 @@ from longtail.core.run import Run
 from longtail.errors import ParameterError
 from longtail.linear.gpu import devices
 from longtail.linear.gpu.backend import GpuError
-from longtail.linear.scorer import LinearScorer
+from longtail.linear.shards import Shards, merged
 
 if TYPE_CHECKING:  # they load Numba, which predicting one point does not need
     from longtail.linear.gpu.train import Job, Trained
@@ -61,14 +61,14 @@ def train_on_gpus(device: str, job: Job, run: Run, *, warm_start: bool) -> Train
         return None
 
 
-def top_on_gpu(device: str, scorer: LinearScorer, X: sparse.csr_matrix, k: int) -> Predictions | None:
+def top_on_gpu(device: str, shards: Shards, X: sparse.csr_matrix, k: int) -> Predictions | None:
     """Return the k best labels per row of X, or None if the CPU is to rank them: few points, a large k, no GPU.
 
     Parameters
     ----------
     device : {"cuda", "auto"}
         With "auto", whatever is wrong with a GPU is said, and the CPU does the work.
-    scorer : LinearScorer
+    shards : Shards
         The model.
     X : (n, D) csr_matrix of float32
         Points.
@@ -81,7 +81,7 @@ def top_on_gpu(device: str, scorer: LinearScorer, X: sparse.csr_matrix, k: int) 
         return None
     gpus = devices.gpus_for(device, "squared-hinge", 32, what="prediction")  # kernels that know no loss
     try:
-        return GpuScorer(gpus[0], scorer).top(X, k) if gpus else None
+        return merged([GpuScorer(gpus[0], scorer).top(X, k) for scorer in shards.scorers], k) if gpus else None
     except GpuError as error:
         if device != "auto":
             raise
