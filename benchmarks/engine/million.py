@@ -1,0 +1,153 @@
+"""DiSMEC trained from a mapped dataset under a limit on memory, then evaluated: a million points and labels.
+
+    python -m benchmarks.engine.million [--points 1000000] [--labels 1000000] [--complete] [--gigabytes 4] [--threads 2]
+
+Made-up data as in benchmarks/trees/growth.py, written to a dataset directory: sparse rows of about 50 values, features
+that grow with the square root of the labels. Without `--complete` most labels are missing, as the propensity model has
+it, so that many have no training point; with it all labels are observed. `longtail train --workspace` and
+`longtail evaluate` then run as commands of their own, in which private memory (RLIMIT_DATA) is limited: memory that the
+system cannot drop. Peaks are those of the resident memory, private and mapped, looked at ten times a second. Writes
+docs/lab/benchmarks/million-POINTS-LABELS.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import add_out, markdown_table, save
+from longtail.core.store import read_manifest, size_in_bytes
+from longtail.data import make_longtail, write_dataset
+from longtail.linear.rare import LOSS, rare_labels
+
+TEST_POINTS = 20_000
+GB = 2**30
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--points", type=int, default=1_000_000)
+    parser.add_argument("--labels", type=int, default=1_000_000)
+    parser.add_argument("--complete", action="store_true", help="no label is missing")
+    parser.add_argument("--gigabytes", type=float, default=4.0, help="limit of private memory")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--folder", type=Path, help="where data and model go; default: a temporary folder")
+    parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
+    add_out(parser)
+    options = parser.parse_args()
+    if options.make:
+        print(json.dumps(make(options.make, options.points, options.labels, complete=options.complete)))
+        return 0
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        return measure(Path(folder), options)
+
+
+def measure(folder: Path, options: argparse.Namespace) -> int:
+    sizes = [f"--points={options.points}", f"--labels={options.labels}", *["--complete"] * options.complete]
+    made = subprocess.run(
+        [sys.executable, "-m", __spec__.name, "--make", str(folder), *sizes], check=True, stdout=subprocess.PIPE
+    )
+    data = json.loads(made.stdout.splitlines()[-1])
+    print(data, flush=True)
+    (folder / "work").mkdir()
+    limit = int(options.gigabytes * GB)
+    train = ["train", folder / "train", "--model", "dismec", "--out", folder / "model", "--workspace", folder / "work"]
+    train += ["--calibrate", "no", "--threads", options.threads]
+    trained = limited(train, limit)
+    print(trained, flush=True)
+    evaluated = limited(["evaluate", folder / "model", folder / "test", "--json"], limit)
+    print(evaluated, flush=True)
+    figures = json.loads(evaluated.pop("output"))
+    manifest = read_manifest(folder / "model", "model")
+    model = {
+        "mb": size_in_bytes(folder / "model") / 1e6, "files": 1 + len(manifest.get("more_arrays", ())),
+        "shards": manifest["state"]["learned"].get("shards", 1),
+    }  # fmt: skip
+    content = {
+        "gigabytes": options.gigabytes, "threads": options.threads, "data": data, "train": trained,
+        "evaluate": evaluated, "model": model, "figures": figures,
+    }  # fmt: skip
+    name = f"million-{options.points}-{options.labels}" + "-complete" * options.complete
+    command = f"python -m benchmarks.engine.million {' '.join(sizes)} --gigabytes {options.gigabytes:g}"
+    save(name, content | {"table": table(content)}, f"{command} --threads {options.threads}", folder=options.out)
+    return 0
+
+
+def make(folder: Path, n_points: int, n_labels: int, *, complete: bool) -> dict[str, Any]:
+    """Write the dataset directories `train` and `test`, and return what is in them."""
+    missing: dict[str, Any] = {"propensity": None} if complete else {}
+    n_features = int(300 * np.sqrt(n_labels))
+    made = make_longtail(n_points, n_features, n_labels, n_test_points=TEST_POINTS, **missing)
+    for name in ("train", "test"):
+        write_dataset(getattr(made, name), folder / name)
+    X, Y = made.train.X, made.train.Y
+    rare = rare_labels(Y, LOSS)
+    assert X is not None
+    return {
+        "points": X.shape[0], "features": X.shape[1], "labels": Y.shape[1], "nonzeros": int(X.nnz),
+        "positives": int(Y.nnz), "labels_with_points": int((made.train.label_counts > 0).sum()),
+        "rare_labels": int(rare.sum()), "mb": size_in_bytes(folder / "train") / 1e6,
+    }  # fmt: skip
+
+
+def limited(arguments: list[Any], limit: int) -> dict[str, Any]:
+    """Run a command of longtail with so much private memory; return its seconds and peaks, in MB, and its output."""
+
+    def restrict() -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+    command = [str(Path(sys.executable).with_name("longtail")), *map(str, arguments)]
+    started = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=restrict)
+    peaks = {"VmHWM": 0, "RssAnon": 0, "RssFile": 0}
+    while process.poll() is None:
+        for line in _status(process.pid):
+            entry, _, value = line.partition(":")
+            if entry in peaks:
+                peaks[entry] = max(peaks[entry], int(value.split()[0]) * 1024)
+        time.sleep(0.1)
+    seconds = time.perf_counter() - started
+    output = process.stdout.read() if process.stdout else ""
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
+    cpu = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "s": seconds, "cpu_s_so_far": cpu.ru_utime + cpu.ru_stime, "peak_mb": peaks["VmHWM"] / 1e6,
+        "peak_private_mb": peaks["RssAnon"] / 1e6, "peak_mapped_mb": peaks["RssFile"] / 1e6, "output": output,
+    }  # fmt: skip
+
+
+def _status(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:  # it has just ended
+        return []
+
+
+def table(content: dict[str, Any]) -> str:
+    data, model = content["data"], content["model"]
+    header = ["", "s", "peak private MB", "peak resident MB, with mapped files"]
+    rows = [
+        [f"longtail {step}", *(f"{content[step][key]:,.0f}" for key in ("s", "peak_private_mb", "peak_mb"))]
+        for step in ("train", "evaluate")
+    ]
+    about = (
+        f"{data['points']:,} points, {data['labels']:,} labels ({data['labels_with_points']:,} with points, "
+        f"{data['rare_labels']:,} of these on working sets), {data['features']:,} features, {data['nonzeros']:,} "
+        f"values; dataset {data['mb']:,.0f} MB, model {model['mb']:,.0f} MB in {model['shards']} shards and "
+        f"{model['files']} array files."
+    )
+    return f"{about}\n\n{markdown_table(header, rows)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
