@@ -13,7 +13,7 @@ from longtail.app.reading import read, reads_data
 
 @reads_data
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="SRC", help=options.DATA_HELP, show_default=False)],
+    source: options.Source,
     target: Annotated[
         Path,
         typer.Argument(

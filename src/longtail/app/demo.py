@@ -11,6 +11,7 @@ import typer
 
 from longtail.app import options
 from longtail.app.reading import read, reads_data
+from longtail.core.urls import path_or_url
 
 # (name in the table, model, weighting)
 CONTESTANTS = (
@@ -25,7 +26,10 @@ CHOICE = "auto"
 @reads_data
 def demo(
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help=f"Your own data instead of generated data. {options.DATA_HELP}")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help=f"Your own data instead of generated data. {options.DATA_HELP}", parser=path_or_url
+        ),
     ] = None,
     seed: Annotated[
         int, typer.Option(metavar="S", help="Seed of the generated data, or of the split of your own.")

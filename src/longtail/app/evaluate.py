@@ -9,6 +9,7 @@ import typer
 
 from longtail.app import options
 from longtail.app.reading import data_name, reads_data
+from longtail.core.urls import path_or_url
 
 if TYPE_CHECKING:
     from longtail.workflow.score import Scores
@@ -22,16 +23,19 @@ Sets = Annotated[
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the figures beside the MODEL; longtail info shows them.")]
 MOST_UNKNOWN = 0.1  # share of the test labels that training may lack before this looks like a mistake
+Train = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DATA", help="Training data; a predictions FILE needs it for PSP and the bands.", parser=path_or_url
+    ),
+]
 
 
 @reads_data
 def evaluate(
     subject: options.Subject,
     data: options.Data,
-    train: Annotated[
-        Path | None,
-        typer.Option(metavar="DATA", help="Training data; a predictions FILE needs it for PSP and the bands."),
-    ] = None,
+    train: Train = None,
     propensity: options.Propensity = "default",
     exponent: options.Exponent = None,
     against: options.Against = None,

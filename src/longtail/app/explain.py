@@ -9,6 +9,7 @@ import typer
 
 from longtail.app import options
 from longtail.app.reading import read, reads_data
+from longtail.core.urls import path_or_url
 
 SHOWN = 20  # tokens in the table
 SHOWN_TEXT = 80  # characters of a training point's text
@@ -29,7 +30,10 @@ def explain(
     evidence: Annotated[
         Path | None,
         typer.Option(
-            "--evidence", metavar="DATA", help="Training data: show the points with the label that are alike."
+            "--evidence",
+            metavar="DATA",
+            help="Training data: show the points with the label that are alike.",
+            parser=path_or_url,
         ),
     ] = None,
     as_json: options.AsJson = False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +12,7 @@ from longtail.app.reading import read, reads_data
 
 @reads_data
 def info(
-    path: Annotated[Path, typer.Argument(metavar="MODEL|DATA", help="Model directory or data.", show_default=False)],
+    path: options.ModelOrData,
     as_json: options.AsJson = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a model's card as Markdown.")] = False,
     *,

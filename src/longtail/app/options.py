@@ -7,12 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
+from longtail.core.urls import path_or_url
+
 DATA_HELP = (
     "JSON, CSV or XC file (also .gz, .xz, .zst), Parquet, SciPy .npz, dataset directory, folder or pattern of files, "
-    "or - for standard input."
+    "- for standard input, or an address such as s3://bucket/data.jsonl."
 )
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
+Data = Annotated[Path, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False, parser=path_or_url)]
+Source = Annotated[Path, typer.Argument(metavar="SRC", help=DATA_HELP, show_default=False, parser=path_or_url)]
+MaybeData = Annotated[
+    Path | None, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False, parser=path_or_url)
+]
+ModelOrData = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL|DATA", help="Model directory or data.", show_default=False, parser=path_or_url),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Propensity = Annotated[

@@ -27,7 +27,7 @@ Keep = Annotated[
 @reads_data
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory.", show_default=False)],
-    data: Annotated[Path | None, typer.Argument(metavar="DATA", help=options.DATA_HELP, show_default=False)] = None,
+    data: options.MaybeData = None,
     out: Out = None,
     text: Text = None,
     k: options.K = None,

@@ -108,6 +108,7 @@ def data_name(path: Path) -> str:
     """Return how a model's records name its data: the file and its folder, not where they are on this machine."""
     if str(path) == "-":
         return "standard input"
+    path = Path(str(path))  # an address without what is not for records
     parts = [part for part in path.parts if part not in (path.anchor, "..")][-2:]
     return os.fsencode(os.path.join("", *parts) or path).decode(errors="replace")  # a name need not be UTF-8
 

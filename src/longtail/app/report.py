@@ -9,6 +9,7 @@ import typer
 
 from longtail.app import options
 from longtail.app.reading import reads_data
+from longtail.core.urls import path_or_url
 
 
 @reads_data
@@ -20,7 +21,9 @@ def report(
     ] = Path("report.html"),
     train: Annotated[
         Path | None,
-        typer.Option(metavar="DATA", help="Training data, for evidence and the fit of the propensity curve."),
+        typer.Option(
+            metavar="DATA", help="Training data, for evidence and the fit of the propensity curve.", parser=path_or_url
+        ),
     ] = None,
     against: options.Against = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the page; default: model and data.")] = "",

@@ -23,6 +23,7 @@ except ImportError:  # Windows: no such locks, so nothing is ever taken for dead
     fcntl = None  # type: ignore[assignment]
 
 _TOKEN = "[0-9a-f]{8}"
+_ADDRESS = re.compile("[a-zA-Z][a-zA-Z0-9+.-]+:/")  # of which `Path` has made one slash
 _ROOM = len("..01234567.tmp")  # what a temporary name has more than the name itself
 
 
@@ -34,6 +35,8 @@ def check_place(path: Path) -> None:
     path : Path
         File or folder to write.
     """
+    if _ADDRESS.match(str(path)) and not path.parent.is_dir():
+        raise OutputError(f"{path}: results are written to local folders only; choose one, and copy the result there")
     if not path.parent.is_dir():
         raise OutputError(f"{path}: the folder {path.parent} does not exist")
     if not os.access(path.parent, os.W_OK):

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from longtail.core.inputs import PathLike
 from longtail.core.interrupts import plain_interrupts
+from longtail.core.urls import is_url
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.data.labels import SEPARATOR, distinct
@@ -65,7 +66,8 @@ def read_dataset(
         XC file (.txt, .svm, .xc), JSON lines or a JSON array (.jsonl, .json), table (.csv, .tsv, .parquet), SciPy
         matrices (.npz), dataset directory, or folder that a Hugging Face dataset was saved to. All files but .parquet
         and .npz may be compressed (.gz, .xz, .zst). Another folder, or a pattern such as `part-*.parquet`, stands for
-        the files in it, "-" for standard input. Two files that belong together are read by the name of the first:
+        the files in it, "-" for standard input. An address such as s3://bucket/data.jsonl (s3, gs, hdfs, abfs; others
+        with the extra `remote`) is copied first. Two files that belong together are read by the name of the first:
         `trn_X_Xf.txt` (labels in `trn_X_Y.txt`) and `train_texts.txt` or `train_raw_texts.txt` (labels in
         `train_labels.txt`).
     text : str or sequence of str, default "text"
@@ -125,6 +127,19 @@ def read_dataset(
                 return _read_one(path, reading, label_names, widths)
             except DataError as error:
                 raise DataError(error.message, path=shards.STDIN_NAME, line=error.line, field=error.field) from error
+    if is_url(source):
+        from longtail.data.remote import local_copy
+
+        with local_copy(os.fspath(source)) as path:
+            return _read_local(path, reading, label_names, widths)
+    return _read_local(source, reading, label_names, widths)
+
+
+def _read_local(
+    source: PathLike, reading: Reading, label_names: Sequence[str] | None, widths: tuple[int | None, int | None]
+) -> Dataset:
+    from longtail.data import shards
+
     found = shards.find_shards(source)
     if found is None:
         return _read_one(source, reading, label_names, widths)

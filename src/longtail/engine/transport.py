@@ -117,4 +117,6 @@ def _mapped_file(array: NDArray[Any]) -> tuple[str, int] | None:
     root = base
     while isinstance(root.base, np.memmap):  # a view of the whole mapping, which knows its own place in the file
         root = root.base
+    if not os.path.exists(str(root.filename)):  # a copy of remote data, which has no name any more
+        return None
     return os.path.abspath(str(root.filename)), int(root.offset + array.ctypes.data - root.ctypes.data)
