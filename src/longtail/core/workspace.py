@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -59,6 +61,34 @@ class Workspace:
                 f"{self.folder}: no room for a working copy of {size:,} bytes ({error.strerror or error})"
             ) from error
 
+    def joined(self, pieces: Iterable[tuple[NDArray[Any], ...]], dtypes: Sequence[DTypeLike]) -> list[NDArray[Any]]:
+        """Return the arrays that tuples of pieces make one behind the other; in a folder, they are never in memory.
+
+        Parameters
+        ----------
+        pieces : iterable of tuples of arrays
+            One-dimensional pieces, one per array; read once.
+        dtypes : sequence of types
+            Type of each array.
+
+        Returns
+        -------
+        list of ndarray
+        """
+        kinds = [np.dtype(dtype) for dtype in dtypes]
+        if self.folder is None:
+            columns = list(zip(*pieces, strict=True)) or [()] * len(kinds)
+            return [np.concatenate([np.empty(0, kind), *column]) for kind, column in zip(kinds, columns, strict=True)]
+        try:
+            with ExitStack() as stack:
+                files = [stack.enter_context(tempfile.TemporaryFile(dir=self.folder)) for _ in kinds]
+                for piece in pieces:
+                    for file, part, kind in zip(files, piece, kinds, strict=True):
+                        file.write(np.ascontiguousarray(part, kind).data)
+                return [_mapped(file, kind) for file, kind in zip(files, kinds, strict=True)]
+        except OSError as error:
+            raise OutputError(f"{self.folder}: no room for a working copy ({error.strerror or error})") from error
+
     def keep(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return a read-only array with the same content: this one, or a copy in a file."""
         if self.folder is None or array.nbytes < _LEAST:
@@ -66,3 +96,9 @@ class Workspace:
         copy = self.zeros(array.shape, array.dtype)
         copy[...] = array
         return read_only(copy)
+
+
+def _mapped(file: IO[bytes], dtype: np.dtype[Any]) -> NDArray[Any]:
+    file.flush()
+    size = file.tell() // dtype.itemsize
+    return np.memmap(file, dtype, "r", shape=(size,)) if size else np.empty(0, dtype)  # nothing cannot be mapped

@@ -21,6 +21,8 @@ from longtail.errors import DataError, ModelError
 from longtail.features.counting import TermCounter
 from longtail.features.hashing import buckets_of
 
+_MOST_TERMS = 1 << 24  # of a vocabulary while it is learned: about two gigabytes
+
 
 @dataclass(frozen=True)
 class Weighting:
@@ -114,6 +116,22 @@ class TermTable:
         self._in_all = np.pad(self._in_all, (0, width - self._in_all.size))
         self._in_texts += np.bincount(counts.indices, minlength=width)
         self._in_all += np.bincount(counts.indices, weights=counts.data, minlength=width)
+        if not keep and len(self._ids) > _MOST_TERMS:
+            self._drop_single()
+
+    def _drop_single(self) -> None:
+        """Forget the terms that one text had so far, most of which are too rare in the end.
+
+        One that occurs again counts from one: it appears to be in one text less per call, at most (lossy counting,
+        Manku and Motwani 2002). With `min_df=1` nothing may be forgotten.
+        """
+        if not isinstance(self.weighting.min_df, int) or self.weighting.min_df < 2:
+            return
+        several = np.flatnonzero(self._in_texts > 1)
+        terms = list(self._ids)
+        self._ids.clear()
+        self._ids.update((terms[number], place) for place, number in enumerate(several.tolist()))
+        self._in_texts, self._in_all = self._in_texts[several], self._in_all[several]
 
     def choose(self) -> None:
         """Choose the columns and set their weights; `training_rows` may follow."""

@@ -6,7 +6,7 @@ features side by side. Neither fitting nor transforming keeps the texts in memor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from longtail.core.fields import JOINT, field_prefix, without_prefixes
 from longtail.core.inputs import PathLike
 from longtail.core.parameters import check_whole
 from longtail.core.state import State
+from longtail.core.workspace import Workspace
 from longtail.errors import ModelError, NotFittedError
 from longtail.features.checks import check_text_features
 from longtail.features.counting import DEFAULT_PATTERN, TermCounter, strings_in
@@ -188,6 +189,24 @@ class TextFeatures(Parameterised):
         else:
             blocks = (self._joined([*rows], found) for *rows, found in zip(*parts, vectors, strict=True))
         return stacked(blocks, self.n_features_)
+
+    def fit_transform_in(self, workspace: Workspace, texts: Sequence[str]) -> sparse.csr_matrix:
+        """Fit and transform the same texts, which are read twice: features and counts are never in memory as a whole.
+
+        Parameters
+        ----------
+        workspace : Workspace
+            Where the features are: in mapped files of its folder.
+        texts : sequence of str
+            Texts, e.g. those of a dataset directory, which are mapped.
+
+        Returns
+        -------
+        (n, n_features_) csr_matrix of float32
+            What `fit_transform` returns.
+        """
+        self.fit(texts)
+        return stacked(self.transform_chunks(texts), self.n_features_, workspace)
 
     def transform(self, texts: Iterable[str]) -> sparse.csr_matrix:
         """Return the features of the texts; unknown words are ignored.

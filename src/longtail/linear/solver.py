@@ -150,7 +150,7 @@ class BlockSolver:
         by_label = Y.tocsc()
         own = np.ones(Y.shape[1]) if positive_weights is None else positive_weights
         self._problem = Problem(
-            _permuted_with_bias(X, self.order, options.bias, workspace or Workspace()),
+            _permuted_with_bias(X, self.order, options.bias, workspace),
             (by_label.indptr, by_label.indices, positions),
             options.C * own,
             X.shape[1] + (options.bias != 0),
@@ -193,12 +193,13 @@ class BlockSolver:
 
 
 def _permuted_with_bias(
-    X: sparse.csr_matrix, order: NDArray[np.intp], bias: float, workspace: Workspace
+    X: sparse.csr_matrix, order: NDArray[np.intp], bias: float, workspace: Workspace | None = None
 ) -> tuple[NDArray, ...]:
     extra = 1 if bias else 0
     lengths = np.diff(X.indptr)[order] + extra
     indptr = np.zeros(order.size + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
+    workspace = workspace or Workspace()
     indices, data = workspace.zeros((int(indptr[-1]),), np.uint32), workspace.zeros((int(indptr[-1]),))
     _copy_rows(X.indptr.astype(np.int64), X.indices, X.data, order, indptr, indices, data)
     if extra:

@@ -1,0 +1,101 @@
+"""Working copies: the same arrays in memory and in files without names; a full or missing folder is an error."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from longtail.core import workspace
+from longtail.core.workspace import Workspace
+from longtail.errors import OutputError
+from longtail.linear.by_feature import by_feature, moments
+
+
+@pytest.fixture(autouse=True)
+def everything_gets_a_file(monkeypatch):
+    monkeypatch.setattr(workspace, "_LEAST", 1)
+
+
+def is_mapped(array: np.ndarray) -> bool:
+    while array is not None and not isinstance(array, np.memmap):
+        array = array.base
+    return array is not None
+
+
+def test_arrays_are_mapped_from_files_without_names(tmp_path):
+    place = Workspace(tmp_path)
+    zeros = place.zeros((3, 5), np.int32)
+    zeros[1, 2] = 7
+    kept = place.keep(np.arange(10.0))
+    joined, sizes = place.joined(
+        ((np.full(n, n, np.float32), np.array([n])) for n in (2, 0, 3)), (np.float32, np.int64)
+    )
+    assert zeros.sum() == 7
+    assert kept.tolist() == list(range(10))
+    assert (joined.tolist(), sizes.tolist()) == ([2, 2, 3, 3, 3], [2, 0, 3])
+    assert all(map(is_mapped, (zeros, kept, joined, sizes)))
+    assert not kept.flags.writeable
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_in_memory_everything_is_the_same():
+    place = Workspace()
+    assert not is_mapped(place.zeros((3,)))
+    array = np.arange(3)
+    assert np.shares_memory(place.keep(array), array)
+    assert place.joined(iter([]), (np.float32, np.int64))[1].dtype == np.int64
+    assert Workspace().joined([(np.ones(2, np.int32),)], (np.int32,))[0].tolist() == [1, 1]
+
+
+def test_nothing_at_all_can_be_joined_in_a_folder(tmp_path):
+    assert [array.size for array in Workspace(tmp_path).joined(iter([]), (np.float32, np.int32))] == [0, 0]
+
+
+def test_a_wrong_folder_is_named(tmp_path):
+    with pytest.raises(OutputError, match="none is not a folder for working copies"):
+        Workspace(tmp_path / "none")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="file is not a folder"):
+        Workspace(tmp_path / "file")
+
+
+def test_a_full_disk_is_said_before_anything_is_written(tmp_path):
+    """A real failure: the process may not make files of more than 100 kB."""
+    script = (
+        "import resource, signal, sys\n"
+        "from longtail.core.workspace import Workspace\n"
+        "from longtail.errors import OutputError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "try: Workspace(sys.argv[1]).zeros((10**6,))\n"
+        "except OutputError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True)
+    assert "no room for a working copy of 4,000,000 bytes" in done.stdout, done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_points_by_feature_and_their_moments(tmp_path, monkeypatch, mapped):
+    monkeypatch.setattr("longtail.linear.by_feature._ENTRIES_AT_A_TIME", 7)
+    X = sparse.random(40, 30, 0.15, format="csr", random_state=3, dtype=np.float32)
+    dense = X.toarray()
+    dense[:, [0, 9, 10, 29]] = 0  # features that no point has, the first and the last among them
+    dense[:, 5] = 2.5  # one with more entries than a piece
+    X = sparse.csr_matrix(dense)
+    weights = np.linspace(0.5, 2, 40).astype(np.float32)
+    entries = by_feature(X, Workspace(tmp_path if mapped else None))
+    wanted = X.tocsc()
+    np.testing.assert_array_equal(entries.ptr, wanted.indptr)
+    np.testing.assert_array_equal(entries.points, wanted.indices)
+    np.testing.assert_array_equal(entries.values, wanted.data)
+    largest, weight, square = moments(entries, weights)
+    dense = dense.astype(np.float64)
+    np.testing.assert_allclose(largest, np.abs(dense).max(axis=0))
+    np.testing.assert_allclose(weight, weights @ (dense != 0), rtol=1e-6)
+    np.testing.assert_allclose(square, weights @ dense**2, rtol=1e-6)
