@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.common import add_out, markdown_table, save
 from longtail.core.store import read_manifest, size_in_bytes
-from longtail.data import make_longtail, write_dataset
+from longtail.data import make_longtail, read_dataset, write_dataset
 from longtail.linear.rare import LOSS, rare_labels
 
 TEST_POINTS = 20_000
@@ -41,27 +41,27 @@ def main() -> int:
     parser.add_argument("--gigabytes", type=float, default=4.0, help="limit of private memory")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--folder", type=Path, help="where data and model go; default: a temporary folder")
+    parser.add_argument("--resume", type=Path, help="go on with data and finished parts that a killed run left")
     parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
     add_out(parser)
     options = parser.parse_args()
     if options.make:
         print(json.dumps(make(options.make, options.points, options.labels, complete=options.complete)))
         return 0
+    if options.resume:
+        return measure(options.resume, options)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         return measure(Path(folder), options)
 
 
 def measure(folder: Path, options: argparse.Namespace) -> int:
     sizes = [f"--points={options.points}", f"--labels={options.labels}", *["--complete"] * options.complete]
-    made = subprocess.run(
-        [sys.executable, "-m", __spec__.name, "--make", str(folder), *sizes], check=True, stdout=subprocess.PIPE
-    )
-    data = json.loads(made.stdout.splitlines()[-1])
+    data = about(folder / "train") if options.resume else made_apart(folder, sizes)
     print(data, flush=True)
-    (folder / "work").mkdir()
+    (folder / "work").mkdir(exist_ok=True)
     limit = int(options.gigabytes * GB)
     train = ["train", folder / "train", "--model", "dismec", "--out", folder / "model", "--workspace", folder / "work"]
-    train += ["--calibrate", "no", "--threads", options.threads]
+    train += ["--calibrate", "no", "--threads", options.threads, *["--resume"] * bool(options.resume)]
     trained = limited(train, limit)
     print(trained, flush=True)
     evaluated = limited(["evaluate", folder / "model", folder / "test", "--json"], limit)
@@ -74,12 +74,21 @@ def measure(folder: Path, options: argparse.Namespace) -> int:
     }  # fmt: skip
     content = {
         "gigabytes": options.gigabytes, "threads": options.threads, "data": data, "train": trained,
-        "evaluate": evaluated, "model": model, "figures": figures,
+        "evaluate": evaluated, "model": model, "figures": figures, "resumed": bool(options.resume),
     }  # fmt: skip
     name = f"million-{options.points}-{options.labels}" + "-complete" * options.complete
     command = f"python -m benchmarks.engine.million {' '.join(sizes)} --gigabytes {options.gigabytes:g}"
     save(name, content | {"table": table(content)}, f"{command} --threads {options.threads}", folder=options.out)
     return 0
+
+
+def made_apart(folder: Path, sizes: list[str]) -> dict[str, Any]:
+    """Make the data in a process without a limit."""
+    command = [sys.executable, "-m", __spec__.name, "--make", str(folder), *sizes]
+    made: dict[str, Any] = json.loads(
+        subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1]
+    )
+    return made
 
 
 def make(folder: Path, n_points: int, n_labels: int, *, complete: bool) -> dict[str, Any]:
@@ -89,13 +98,17 @@ def make(folder: Path, n_points: int, n_labels: int, *, complete: bool) -> dict[
     made = make_longtail(n_points, n_features, n_labels, n_test_points=TEST_POINTS, **missing)
     for name in ("train", "test"):
         write_dataset(getattr(made, name), folder / name)
-    X, Y = made.train.X, made.train.Y
-    rare = rare_labels(Y, LOSS)
-    assert X is not None
+    return about(folder / "train")
+
+
+def about(folder: Path) -> dict[str, Any]:
+    """Return what is in a dataset directory."""
+    data = read_dataset(folder)
+    assert data.X is not None
     return {
-        "points": X.shape[0], "features": X.shape[1], "labels": Y.shape[1], "nonzeros": int(X.nnz),
-        "positives": int(Y.nnz), "labels_with_points": int((made.train.label_counts > 0).sum()),
-        "rare_labels": int(rare.sum()), "mb": size_in_bytes(folder / "train") / 1e6,
+        "points": data.n_points, "features": data.n_features, "labels": data.n_labels, "nonzeros": int(data.X.nnz),
+        "positives": int(data.Y.nnz), "labels_with_points": int((data.label_counts > 0).sum()),
+        "rare_labels": int(rare_labels(data.Y, LOSS).sum()), "mb": size_in_bytes(folder) / 1e6,
     }  # fmt: skip
 
 
@@ -140,13 +153,13 @@ def table(content: dict[str, Any]) -> str:
         [f"longtail {step}", *(f"{content[step][key]:,.0f}" for key in ("s", "peak_private_mb", "peak_mb"))]
         for step in ("train", "evaluate")
     ]
-    about = (
+    said = (
         f"{data['points']:,} points, {data['labels']:,} labels ({data['labels_with_points']:,} with points, "
         f"{data['rare_labels']:,} of these on working sets), {data['features']:,} features, {data['nonzeros']:,} "
         f"values; dataset {data['mb']:,.0f} MB, model {model['mb']:,.0f} MB in {model['shards']} shards and "
         f"{model['files']} array files."
     )
-    return f"{about}\n\n{markdown_table(header, rows)}"
+    return f"{said}\n\n{markdown_table(header, rows)}"
 
 
 if __name__ == "__main__":

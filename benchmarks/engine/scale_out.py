@@ -1,10 +1,12 @@
 """Training on Ray clusters of 1, 2, 4, ... simulated nodes, beside threads: seconds, and whether the model is the same.
 
-    python -m benchmarks.engine.scale_out [--recipe yso-finna-en/dismec] [--nodes 1 2] [--data-root ../shared/data]
+    python -m benchmarks.engine.scale_out [--recipe yso-finna-en/dismec] [--nodes 1 2] [--cpus 1] [--points 100000]
+                                          [--data-root ../shared/data]
 
-A node has one CPU, so that N nodes stand beside N threads; all are on this machine. Each fit runs after one on a few
-points, which compiles kernels and starts the workers. Needs the extra `distributed`. Writes
-docs/lab/benchmarks/scale-out-DATASET.json.
+N nodes of C CPUs each stand beside N x C threads; all are on this machine. Each fit runs after one on a few
+points, which compiles kernels and starts the workers. Of DiSMEC, single blocks are timed, too, for an estimate of
+Amazon-3M on 32 nodes of 16 cores (benchmarks/engine/estimate.py). Needs the extra `distributed`. Writes
+docs/lab/benchmarks/scale-out-DATASET.json, or scale-out-DATASET-POINTS.json for a sample of the points.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 from benchmarks.common import add_out, markdown_table, save
 from benchmarks.common.data import add_data_root, features_of, recipe_named
+from benchmarks.engine.estimate import AMAZON_3M, block_costs, estimate
 from longtail.bench.prepare import MissingData
 from longtail.core.engine import Engine, Threads
 from longtail.core.fingerprint import fingerprint
@@ -31,13 +35,13 @@ _FEW = 500  # points of the fit before
 
 
 @contextmanager
-def ray_engine(n_nodes: int) -> Iterator[Engine]:
+def ray_engine(n_nodes: int, n_cpus: int) -> Iterator[Engine]:
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": n_cpus})
     try:
         for _ in range(n_nodes - 1):
-            cluster.add_node(num_cpus=1)
+            cluster.add_node(num_cpus=n_cpus)
         with RayEngine(cluster.address) as engine:
             yield engine
     finally:
@@ -59,6 +63,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipe", default="yso-finna-en/dismec", help="what to train, on which data")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--cpus", type=int, default=1, help="CPUs of a node")
+    parser.add_argument("--points", type=int, help="train on a random sample of so many points")
     add_data_root(parser)
     add_out(parser)
     arguments = parser.parse_args()
@@ -68,21 +74,34 @@ def main() -> int:
     except MissingData as error:
         print(f"not run: {error}")
         return 2
+    if arguments.points:
+        data = data.subset(np.sort(np.random.default_rng(0).permutation(data.n_points)[: arguments.points]))
     rows: list[dict[str, Any]] = []
     for nodes in arguments.nodes:
-        alone, wanted = measured(model, data.X, data.Y, Threads(), nodes)
-        with ray_engine(nodes) as engine:
-            together, found = measured(model, data.X, data.Y, engine, nodes)
+        threads = nodes * arguments.cpus
+        alone, wanted = measured(model, data.X, data.Y, Threads(), threads)
+        with ray_engine(nodes, arguments.cpus) as engine:
+            together, found = measured(model, data.X, data.Y, engine, threads)
         rows.append({"nodes": nodes, "threads_s": alone, "ray_s": together, "same_model": found == wanted})
         print(f"{nodes}: threads {alone:.1f} s, Ray {together:.1f} s, same model: {found == wanted}", flush=True)
     cells = [
         [str(row["nodes"]), f"{row['threads_s']:.1f}", f"{row['ray_s']:.1f}", f"{row['ray_s'] / row['threads_s']:.2f}"]
         for row in rows
     ]
-    table = markdown_table(["threads, or nodes of one CPU", "threads s", "Ray s", "Ray / threads"], cells, left=())
+    header = [f"nodes of {arguments.cpus} CPU", "threads s", "Ray s", "Ray / threads"]
+    table = markdown_table(header, cells, left=())
+    content: dict[str, Any] = {"model": model, "rows": rows, "table": table}
+    if model == "dismec" and not arguments.points:
+        costs = block_costs(data.X, data.Y)
+        content |= {"costs": costs, "estimate": estimate(costs, AMAZON_3M)}
     nodes = " ".join(map(str, arguments.nodes))
-    command = f"python -m benchmarks.engine.scale_out --recipe {arguments.recipe} --nodes {nodes}"
-    save(f"scale-out-{dataset}", {"model": model, "rows": rows, "table": table}, command, folder=arguments.out)
+    command = (
+        f"python -m benchmarks.engine.scale_out --recipe {arguments.recipe} --nodes {nodes} --cpus {arguments.cpus}"
+    )
+    command += f" --points {arguments.points}" * bool(arguments.points)
+    save(
+        f"scale-out-{dataset}" + f"-{arguments.points}" * bool(arguments.points), content, command, folder=arguments.out
+    )
     return 0
 
 
