@@ -75,13 +75,15 @@ def test_a_report_says_what_evaluate_says_and_runs_no_foreign_text(cli, files, w
 
 def test_predictions_without_a_model_are_reported_and_never_over_another_file(cli, files, tmp_path):
     assert cli("predict", files / "model", files / "test.jsonl", "--out", files / "p.jsonl")[0] == 0
-    (tmp_path / "labels.csv").write_text("precious")
+    (tmp_path / "r-labels.csv").write_text("precious")
     code, _, err = cli("report", files / "p.jsonl", files / "test.jsonl", "--out", tmp_path / "r.html")
-    assert (code, "labels.csv exists" in err) == (2, True)
-    assert [file.name for file in tmp_path.iterdir()] == ["labels.csv"]
+    assert (code, "r-labels.csv exists" in err) == (2, True)
+    assert [file.name for file in tmp_path.iterdir()] == ["r-labels.csv"]
     code, _, err = cli("report", files / "p.jsonl", files / "test.jsonl", "--out", tmp_path / "r.html", "--overwrite")
     assert (code, "give --train" in err) == (0, True)
-    assert (tmp_path / "labels.csv").read_text() != "precious"
+    assert (tmp_path / "r-labels.csv").read_text() != "precious"
+    assert "r-labels.csv beside this page" in (tmp_path / "r.html").read_text()
+    assert cli("report", files / "p.jsonl", files / "test.jsonl", "--out", tmp_path / "second.html")[0] == 0
     numbers = json.loads((tmp_path / "r.json").read_text())
     assert (numbers["bands"], numbers["propensity"], numbers["metrics"]["others"]) == ([], None, [])
 

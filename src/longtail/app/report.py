@@ -17,7 +17,7 @@ def report(
     subject: options.Subject,
     data: options.Data,
     out: Annotated[
-        Path, typer.Option("--out", metavar="FILE.html", help="Page to write; report.json and labels.csv go beside it.")
+        Path, typer.Option("--out", metavar="FILE.html", help="Page to write; a .json and a .csv file go beside it.")
     ] = Path("report.html"),
     train: Annotated[
         Path | None,
@@ -58,7 +58,7 @@ def report(
     if out.suffix not in (".html", ".htm"):
         raise OutputError(f"{out}: unsupported extension {out.suffix!r}; a report is an .html file")
     if budget is not None:
-        check_positive(budget=budget)
+        check_positive(**{"--budget": budget})
     places = Places.of(out)
     places.check(overwrite=overwrite)
     for path in (places.page, places.numbers, places.labels):

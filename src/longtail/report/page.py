@@ -20,7 +20,7 @@ from longtail.report.case import Case
 from longtail.workflow.card import composed
 from longtail.workflow.label_files import csv_of, label_columns
 
-_ROWS_AT_MOST = 12_000  # labels in the page's own table; labels.csv has all
+_ROWS_AT_MOST = 12_000  # labels in the page's own table; the file of labels has all
 _COLUMNS = ("training_count", "test_count", "predicted_count", "hits", "precision", "recall", "f1")
 
 
@@ -34,8 +34,12 @@ class Places:
 
     @classmethod
     def of(cls, page: Path) -> Places:
-        """Return the three files of a page: report.html goes with report.json and labels.csv."""
-        return cls(page, page.with_suffix(".json"), page.with_name("labels.csv"))
+        """Return the three files of a page: report.html goes with report.json and labels.csv, x.html with x-labels.csv.
+
+        So several reports may share a folder.
+        """
+        labels = "labels.csv" if page.stem == "report" else f"{page.stem}-labels.csv"
+        return cls(page, page.with_suffix(".json"), page.with_name(labels))
 
     def check(self, *, overwrite: bool) -> None:
         """Raise OutputError if one of the files could not be written; call it before long work."""
@@ -122,7 +126,8 @@ def write_report(case: Case, places: Places, *, about: Callable[[], dict[str, st
     columns = label_columns(case.matches, case.k, case.counts, case.data.label_names, shown)
     numbers["about"] = {**about(), **_versions()}
     page = template.render(
-        numbers=numbers, pictures=_pictures(numbers), style=_resource("style.css"), **_script(columns),
+        numbers=numbers, pictures=_pictures(numbers), style=_resource("style.css"), labels_file=places.labels.name,
+        **_script(columns),
     )  # fmt: skip
     contents = {
         places.page: page,
