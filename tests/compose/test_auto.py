@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -241,3 +243,38 @@ def test_probabilities_do_not_depend_on_the_exponent(model):
     first = model.predict(X_TEST, k=1, calibrated=True)
     right = np.asarray(Y_TEST[np.arange(200), first.labels[:, 0]]).ravel()
     assert abs(first.scores.mean() - right.mean()) < 0.1
+
+
+def test_two_models_explain_their_mean_and_the_exponent():
+    features, labels = planted_tail(300, seed=3)
+    auto = longtail.AutoModel(models=["dismec", "bonsai"], exponent=0.4).fit(features, labels)
+    for chosen in (["dismec", "bonsai"], ["dismec"]):
+        trained = auto if chosen == auto.chosen_ else _of(auto, chosen, features, labels)
+        best = trained.predict(X_TEST[:5], k=2)
+        for row in range(5):
+            for place in range(2):
+                found = trained.explain(X_TEST[row], int(best.labels[row, place]))
+                total = found.bias + sum(own.contribution for own in found.features)
+                assert found.score == pytest.approx(best.scores[row, place], rel=1e-4, abs=1e-5)
+                assert total == pytest.approx(found.score, rel=1e-4, abs=1e-5)
+
+
+def _of(auto, chosen, features, labels):
+    """Return an AutoModel that chose these models, with one calibration for all."""
+    other = copy.copy(auto)
+    other.chosen_ = chosen
+    other.calibrations_ = [auto.calibrations_[0]] * len(chosen)
+    other.parts_ = [auto._named(name, False).fit(features, labels) for name in chosen]
+    return other
+
+
+def test_sets_need_no_further_calibration(model, tmp_path):
+    sets = model.predict_sets(X_TEST, budget=1.5)
+    assert 0.5 < (sets.labels >= 0).sum() / 200 < 2
+    assert model.probabilities_.n_points == 300
+    model.save(tmp_path / "m")
+    loaded = longtail.load_model(tmp_path / "m").predict_sets(X_TEST, recall_at_least=0.6)
+    np.testing.assert_array_equal(loaded.labels, model.predict_sets(X_TEST, recall_at_least=0.6).labels)
+    hits = np.asarray(Y_TEST[np.arange(200)[:, None], np.maximum(loaded.labels, 0)].todense())
+    found = (hits * (loaded.labels >= 0)).sum(axis=1) / np.asarray(Y_TEST.sum(axis=1)).ravel()
+    assert found.mean() > 0.55

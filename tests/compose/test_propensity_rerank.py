@@ -231,3 +231,22 @@ def test_an_objective_ranks_by_what_a_label_is_worth_and_keeps_its_probabilities
     for wrong in ("psp@5", "macro-f1", "coverage@5", 3):
         with pytest.raises(ParameterError, match="objective is"):
             longtail.PropensityRerank(objective=wrong).fit(train.X, train.Y)
+
+
+@pytest.mark.parametrize("kind", ["propensityrerank", "ensemble", "pipeline"])
+def test_models_that_left_points_out_promise_a_recall_without_a_further_calibration(kind, tmp_path):
+    data = longtail.make_longtail(n_points=1500, n_labels=60, n_features=300, random_state=2)
+    train, test = data.train, data.test
+    rerank = longtail.PropensityRerank(held_out=0.5)
+    model = {
+        "propensityrerank": rerank,
+        "ensemble": longtail.Ensemble(models=[longtail.DiSMEC(), longtail.DiSMEC(C=0.1)], held_out=0.5),
+        "pipeline": longtail.UnitRows(model=rerank),
+    }[kind].fit(train.X, train.Y)
+    sets = model.predict_sets(test.X, recall_at_least=0.7)
+    recall = longtail.metrics.evaluate_sets(sets, test.Y)["example-R"]
+    assert 66 < recall < 90
+    assert model.own_calibration().candidates == {"ensemble": 20}.get(kind, 15)
+    model.save(tmp_path / "m")
+    again = longtail.load_model(tmp_path / "m").predict_sets(test.X, recall_at_least=0.7)
+    np.testing.assert_array_equal(again.labels, sets.labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from dataclasses import dataclass
 from typing import Any, Self
@@ -12,13 +13,16 @@ from scipy import sparse
 
 from longtail.compose import frontier
 from longtail.compose.candidates import best_of
+from longtail.compose.ensemble import explained_mean
 from longtail.compose.frontier import CANDIDATES
 from longtail.compose.portfolio import Look, Plan, Stopwatch, check_names, model_named, planned
 from longtail.compose.price import check_price_metric
 from longtail.compose.reranker import WithPropensities, check_exponent
-from longtail.core.calibration import Calibration
+from longtail.core.calibrated import calibration_in_training
+from longtail.core.calibration import Calibration, CalibrationOfGroups
 from longtail.core.check_arrays import check_above_zero
 from longtail.core.estimator import Prepared
+from longtail.core.explanation import Explanation
 from longtail.core.parameters import check_at_least_zero, check_positive, check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.run import Run
@@ -149,6 +153,10 @@ class AutoModel(Wrapper):
             "tried": frontier.rows(curves, reference, self.max_precision_loss), "left_out": plan.left_out,
             "minutes": round(plan.minutes, 2), "held_out_points": n_held,
         }  # fmt: skip
+        plain = copy.copy(self)
+        plain.exponent = 0.0  # probabilities do not depend on it
+        likeliest = plain._combined(trials.of(best.names), CANDIDATES)
+        self.probabilities_ = calibration_in_training(plain, likeliest, trials.truth)
         self.report_ = self._reported(look, plan, reference, best, n_held)
         for line in self.report_:
             logger.info("%s", line)
@@ -212,19 +220,34 @@ class AutoModel(Wrapper):
 
     def _predict(self, X: Any, k: int) -> Predictions:
         wanted = max(k, min(CANDIDATES, self.n_labels_))
-        found = [part.predict(X, k=wanted) for part in self.parts_]
+        return self._combined([part.predict(X, k=wanted) for part in self.parts_], k)
+
+    def _combined(self, found: list[Predictions], k: int) -> Predictions:
+        """Return the k best labels of the predictions of the chosen models."""
         values = [frontier.probabilities(c, part) for c, part in zip(self.calibrations_, found, strict=True)]
         labels, logs = frontier.log_means(found, values)
-        exponent = self.exponent_ if self.exponent is None else self.exponent
-        return best_of(labels, logs + exponent * np.log(self.inverse_propensities_)[labels], k)
+        return best_of(labels, logs + self._own_exponent() * np.log(self.inverse_propensities_)[labels], k)
+
+    def _explain(self, X: Any, label: int) -> Explanation:
+        groups = [CalibrationOfGroups([calibration]) for calibration in self.calibrations_]
+        weights = np.full(len(groups), 1 / len(groups))
+        found = explained_mean(self, X, label, groups, weights, CANDIDATES)
+        lift = self._own_exponent() * float(np.log(self.inverse_propensities_[label]))
+        assert found.bias is not None
+        return found.carried(found.bias + lift, found.score + lift)
+
+    def _own_exponent(self) -> float:
+        """Return the exponent that prediction uses: the parameter, or else the one that was chosen."""
+        return self.exponent_ if self.exponent is None else self.exponent
 
     def has_probabilities(self) -> bool:
         """Return whether there are probabilities: once fitted, since the models were calibrated on unseen points."""
         return super().has_probabilities() or hasattr(self, "calibrations_")
 
     def _scores_to_calibrate(self, found: Predictions) -> NDArray[np.float32]:
-        exponent = self.exponent_ if self.exponent is None else self.exponent
-        return (found.scores - exponent * np.log(self.inverse_propensities_)[found.labels]).astype(np.float32)
+        return (found.scores - self._own_exponent() * np.log(self.inverse_propensities_)[found.labels]).astype(
+            np.float32
+        )
 
     def _get_state(self) -> State:
         state = super()._get_state()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from scipy.special import expit
 
 from longtail.compose.candidates import best_of
 from longtail.compose.reranker import check_groups
+from longtail.core.calibrated import calibration_in_training
 from longtail.core.calibration import CalibrationOfGroups, Floats
 from longtail.core.check_arrays import check_finite
 from longtail.core.compiled import njit
@@ -180,6 +182,9 @@ class Ensemble(Splits, Wrapper):
             ]
         if isinstance(self.weights, str):
             self.weights_ = self._fitted_weights(found, truth)
+        if self.combine == "scores":
+            ranked = self._combined([u.predictions for u in found], found[0].predictions.k)
+            self.probabilities_ = calibration_in_training(self, ranked, truth)
 
     def _unseen(self, i: int, X: Any, Y: sparse.csr_matrix, run: Run) -> Unseen:
         k = min(self.candidates, Y.shape[1])
@@ -214,6 +219,10 @@ class Ensemble(Splits, Wrapper):
         if self.combine == "scores" and not self.calibrations_:
             raise ParameterError("combine was changed to 'scores' after fit, which needs calibrations; fit again")
         found = [model.predict(X, k=max(k, min(self.candidates, self.n_labels_))) for model in self.models_]
+        return self._combined(found, k)
+
+    def _combined(self, found: list[Predictions], k: int) -> Predictions:
+        """Return the k best labels of the predictions of all models."""
         parts = []
         for start in range(0, max(len(found[0]), 1), _CHUNK):
             some = [part[start : start + _CHUNK] for part in found]
@@ -228,24 +237,7 @@ class Ensemble(Splits, Wrapper):
             raise ParameterError(
                 "Ensemble cannot explain means of ranks; ask one of the models in its parts_ to explain"
             )
-        shares = []
-        for model, calibration, weight in zip(self.models_, self.calibrations_, self.weights_.tolist(), strict=True):
-            found = model._explain(X, label)
-            if found.bias is None:
-                raise ParameterError(
-                    f"Ensemble cannot add up the explanations of {type(model).__name__}, whose tokens have no sum; "
-                    "ask one of the models in its parts_ to explain"
-                )
-            proposed = model.predict(X, k=min(self.candidates, self.n_labels_)).labels[0]
-            ends = np.array([[found.bias, found.score]])
-            groups = score_groups(model, np.full((1, 2), label, np.int32))
-            bias, score = (weight * expit(calibration(ends, groups)))[0].tolist()
-            shares.append((label in proposed, found.carried(bias, score)))
-        # As in predict, a model that does not propose the label adds nothing, unless none does.
-        own = [share for proposed, share in shares if proposed] or [share for _, share in shares]
-        total = added(label, own)
-        bias, score = log_mean(np.array([[total.bias], [total.score]]), np.ones(1)).tolist()
-        return total.carried(bias, score)
+        return explained_mean(self, X, label, self.calibrations_, self.weights_, self.candidates)
 
     def _get_state(self) -> State:
         state = super()._get_state()
@@ -289,6 +281,55 @@ def _check_weights(weights: Any, n_models: int) -> Floats:
             f"weights is {weights!r}, but must be None, 'fitted', or {n_models} numbers of at least 0, not all 0"
         )
     return np.asarray(values / values.sum())
+
+
+def explained_mean(
+    wrapper: Wrapper,
+    X: Any,
+    label: int,
+    calibrations: Sequence[CalibrationOfGroups],
+    weights: Floats,
+    candidates: int,
+) -> Explanation:
+    """Return what contributed to the logarithm of the mean probability of the models inside.
+
+    Parameters
+    ----------
+    wrapper : Wrapper
+        Model whose fitted parts are averaged.
+    X : csr_matrix or sequence of str
+        One point.
+    label : int
+        Id of the label.
+    calibrations : sequence of CalibrationOfGroups
+        One per part.
+    weights : ndarray
+        Weights of the parts.
+    candidates : int
+        Labels that each part proposes.
+
+    Returns
+    -------
+    Explanation
+    """
+    shares = []
+    for model, calibration, weight in zip(wrapper.parts_, calibrations, weights.tolist(), strict=True):
+        found = model._explain(X, label)
+        if found.bias is None:
+            raise ParameterError(
+                f"{type(wrapper).__name__} cannot add up the explanations of {type(model).__name__}, whose tokens have "
+                "no sum; ask one of the models in its parts_ to explain"
+            )
+        proposed = model.predict(X, k=min(candidates, wrapper.n_labels_)).labels[0]
+        ends = np.array([[found.bias, found.score]])
+        groups = score_groups(model, np.full((1, 2), label, np.int32))
+        bias, score = (weight * expit(calibration(ends, groups)))[0].tolist()
+        shares.append((label in proposed, found.carried(bias, score)))
+    # As in predict, a model that does not propose the label adds nothing, unless none does.
+    own = [share for proposed, share in shares if proposed] or [share for _, share in shares]
+    total = added(label, own)
+    bias, score = log_mean(np.array([[total.bias], [total.score]]), np.ones(1)).tolist()
+    return total.carried(bias, score)
 
 
 def log_mean(probabilities: Floats, weights: Floats) -> Floats:

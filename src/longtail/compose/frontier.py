@@ -108,6 +108,10 @@ class Trials:
             )
         return Calibration.fit(found.scores[proposed], hits[proposed])
 
+    def of(self, names: Sequence[str]) -> list[Predictions]:
+        """Return the predictions of these models."""
+        return [self.found[name] for name in names]
+
     def curve(self, names: tuple[str, ...], exponents: Floats = EXPONENTS) -> list[Reached]:
         """Return what these models reach together at every exponent."""
         labels, logs, lift = self._mixed(names)

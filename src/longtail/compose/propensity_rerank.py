@@ -92,7 +92,7 @@ class PropensityRerank(Reranker):
         if self.max_precision_loss is not None:
             check_at_least_zero(max_precision_loss=self.max_precision_loss)
 
-    def _learn(self, unseen: Candidates, run: Run) -> None:
+    def _learn(self, unseen: Candidates, run: Run) -> Candidates:
         loss = self.max_precision_loss
         self.exponent_ = _FIXED if loss is None else self._chosen_exponent(unseen, loss)
         wanted = parse_objective(self.objective)
@@ -101,6 +101,7 @@ class PropensityRerank(Reranker):
             likely = np.where(unseen.labels >= 0, np.exp(log_probability(unseen.log_odds)), -np.inf)
             found = Predictions(unseen.labels, np.maximum(likely, _LEAST, where=unseen.labels >= 0, out=likely))
             self.gains_ = learn_gains(found, wanted[1], wanted[0], self.label_counts_ / self.n_points_)
+        return unseen
 
     def _worth(self, labels: NDArray[np.int32], log_odds: Floats) -> Floats:
         if self.gains_ is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -131,7 +131,7 @@ class RankNet(Reranker):
         if self.dropout >= 1:
             raise ParameterError(f"dropout is {self.dropout!r}, but must be a share of at least 0 and below 1")
 
-    def _learn(self, unseen: Candidates, run: Run) -> None:
+    def _learn(self, unseen: Candidates, run: Run) -> Candidates:
         order = np.random.default_rng([self.random_state, 1]).permutation(len(unseen))
         size = max(round(_HELD_OUT * order.size), 1)
         held, learning = unseen[np.sort(order[:size])], unseen[np.sort(order[size:])]
@@ -142,13 +142,15 @@ class RankNet(Reranker):
         start = frontier.height(held.log_odds)
         self.blocks_, self.held_out_psp_ = ResidualBlocks.none(self.n_labels_), {"start": start}
         if self.blocks == 0 or len(learning) == 0:
-            return
+            return unseen
         blocks = self._trained(learning, frontier, run)
         changed = blocks(held.labels, held.log_odds)
         trained = self.held_out_psp_["trained"] = frontier.height(changed)
         logger.info("%s on held-out points: %.4f at the start, %.4f after training", frontier.gain, start, trained)
-        if trained > start:
-            self.blocks_, self.exponent_ = blocks, min(self.exponent_, frontier.exponent(changed))
+        if trained <= start:
+            return unseen
+        self.blocks_, self.exponent_ = blocks, min(self.exponent_, frontier.exponent(changed))
+        return replace(held, log_odds=changed.astype(np.float64))
 
     def _trained(self, learning: Candidates, frontier: Frontier, run: Run) -> ResidualBlocks:
         from longtail.neural.plan import TrainingPlan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from scipy import sparse
 
 from longtail.compose.candidates import Candidates, best_of, log_quotient
 from longtail.compose.price import Frontier, check_price_metric
+from longtail.core.calibrated import calibration_in_training
 from longtail.core.calibration import CalibrationOfGroups, Floats
 from longtail.core.check_arrays import check_above_zero
 from longtail.core.estimator import Prepared
@@ -71,7 +72,12 @@ class Reranker(Splits, Wrapper):
         hits = Matches.of(found, truth).hits
         self.calibration_ = CalibrationOfGroups.fit(found, hits, unseen.groups, n_score_groups(self.base_))
         log_odds = self.calibration_(found.scores, unseen.groups)
-        self._learn(Candidates(found.labels, log_odds, hits, truth), run)
+        judging = self._learn(Candidates(found.labels, log_odds, hits, truth), run)
+        likeliest = best_of(judging.labels, judging.log_odds, found.k)  # probabilities do not depend on the exponent
+        worth = self._worth(likeliest.labels, likeliest.scores.astype(np.float64))
+        self.probabilities_ = calibration_in_training(
+            self, replace(likeliest, scores=worth.astype(np.float32)), judging.truth
+        )
 
     def _prepare(self, X: Any, Y: sparse.csr_matrix, **more: Any) -> WithPropensities:
         super()._prepare(X, Y, **more)
@@ -119,8 +125,11 @@ class Reranker(Splits, Wrapper):
         return self.exponent_ if self.exponent is None else self.exponent
 
     @abstractmethod
-    def _learn(self, unseen: Candidates, run: Run) -> None:
-        """Fit the module to what the base proposes for points that it has not seen, and set `exponent_`."""
+    def _learn(self, unseen: Candidates, run: Run) -> Candidates:
+        """Fit the module to what the base proposes for points that it has not seen, and set `exponent_`.
+
+        Return the points that may calibrate the module, with the log-odds that it gives their candidates.
+        """
 
     def _chosen_exponent(self, unseen: Candidates, max_loss: float) -> float:
         """Return the largest exponent that costs at most this many percentage points of the metric of the price."""

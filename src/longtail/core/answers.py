@@ -64,6 +64,10 @@ class Answers(ABC):
         """Return whether `predict(X, calibrated=True)` has probabilities to return."""
         return self.probabilities_ is not None or self.score_scale is not None
 
+    def own_calibration(self) -> ModelCalibration | None:
+        """Return how scores become probabilities, as learned from unseen points; None if that was not learned."""
+        return self.probabilities_
+
     def check_probabilities(self) -> None:
         """Raise ParameterError if the model has no probabilities; the message says how it gets them."""
         if not self.has_probabilities():
@@ -205,7 +209,8 @@ class Answers(ABC):
         )
         if most is not None and recall_at_least is not None:
             raise ParameterError("most cannot be given with recall_at_least: smaller sets would break the promise")
-        k = most or (CANDIDATES if self.probabilities_ is None else self.probabilities_.candidates)
+        calibration = self.own_calibration()
+        k = most or (CANDIDATES if calibration is None else calibration.candidates)
         return sorted_sets(self.predict(X, k=k, calibrated=True, **options), chosen)
 
     def set_threshold(
@@ -229,12 +234,13 @@ class Answers(ABC):
         if threshold is not None:
             check_threshold(threshold)
             return float(threshold)
-        if self.probabilities_ is None:
+        calibration = self.own_calibration()
+        if calibration is None:
             raise ParameterError(
                 f"{named[0]} needs points that this {type(self).__name__} was not trained on; calibrate it first: "
                 "model.calibrate(X, Y), or longtail calibrate MODEL DATA"
             )
-        curve = self.probabilities_.curve
+        curve = calibration.curve
         return curve.for_budget(budget) if budget is not None else curve.for_recall(recall_at_least or 0.0, confidence)
 
     def explain(self, point: Any, label: int | str) -> Explanation:

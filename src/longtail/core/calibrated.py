@@ -27,6 +27,7 @@ _LEAST_PROBABILITY = 1e-30  # probabilities are above 0 even where float32 would
 _SHARES = (0.1, 0.4, 0.7)  # of predicted labels: where groups of label frequency begin
 _TOP = 5  # the labels that these shares are about
 _SMOOTH = 1.0  # a tenth of what re-rankers use: they compare candidates, here a probability is read as it is
+_LEAST_POINTS = 200  # without which a training that left points out anyway does not calibrate on them
 _SEED = 0
 _NO_CURVE = SetCurve(np.zeros(1), np.zeros(1), np.zeros(1), 0)
 
@@ -181,7 +182,11 @@ def unseen_answers(model: Any, X: Any, Y: Any, *, candidates: int = CANDIDATES) 
 
 def answers_of(model: Any, X: Any, observed: sparse.csr_matrix, candidates: int = CANDIDATES) -> UnseenAnswers:
     """Return what `unseen_answers` does, of inputs that are checked."""
-    found = predict_rows(model, X, np.arange(n_rows(X)), min(candidates, model.n_labels_))
+    return answers_from(predict_rows(model, X, np.arange(n_rows(X)), min(candidates, model.n_labels_)), observed)
+
+
+def answers_from(found: Predictions, observed: sparse.csr_matrix) -> UnseenAnswers:
+    """Return predictions for unseen points with their observed labels."""
     rows, places = np.nonzero(found.labels >= 0)
     hits = np.zeros(found.labels.shape, dtype=np.bool_)
     if rows.size:  # of no rows, SciPy returns a sparse matrix
@@ -218,6 +223,30 @@ def fit_calibration(model: Any, unseen: UnseenAnswers) -> ModelCalibration:
     chosen = by_frequency if by_frequency.edges.size and surprises[1] < surprises[0] else together
     thresholds = thresholds_for(chosen(model, learning.found), learning.hits)
     return replace(chosen, curve=SetCurve.of(thresholds, chosen(model, judging.found), judging.hits, judging.observed))
+
+
+def calibration_in_training(model: Any, found: Predictions, observed: sparse.csr_matrix) -> ModelCalibration | None:
+    """Return the calibration on points that the training of a model left out anyway; None where they are too few.
+
+    Parameters
+    ----------
+    model : Estimator
+        Model whose training ends here, able to turn its scores into those that are calibrated.
+    found : Predictions
+        Its predictions for points that the models inside were not trained on.
+    observed : csr_matrix
+        Their observed labels.
+
+    Returns
+    -------
+    ModelCalibration or None
+    """
+    if len(found) < _LEAST_POINTS:
+        return None
+    try:
+        return fit_calibration(model, answers_from(found, observed))
+    except DataError:  # a half of the points may have equal scores only
+        return None
 
 
 def calibration_of_copy(

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from longtail.core import codec
 from longtail.core.base import clone
+from longtail.core.calibrated import ModelCalibration
 from longtail.core.estimator import Estimator, Prepared
 from longtail.core.explanation import Explanation
 from longtail.core.inputs import check_features
@@ -80,6 +81,13 @@ class Pipeline(Wrapper):
     def has_probabilities(self) -> bool:
         """Return whether this model was calibrated, or the model inside has probabilities."""
         return super().has_probabilities() or (hasattr(self, "parts_") and self.model_.has_probabilities())
+
+    def own_calibration(self) -> ModelCalibration | None:
+        """Return the calibration of this model, or that of the model inside."""
+        if self.probabilities_ is not None or not hasattr(self, "parts_"):
+            return self.probabilities_
+        inside: ModelCalibration | None = self.model_.own_calibration()
+        return inside
 
     def _probabilities(self, found: Predictions) -> NDArray[np.float32]:
         probabilities: NDArray[np.float32] = (

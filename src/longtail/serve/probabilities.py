@@ -29,7 +29,7 @@ def origin(model: Any) -> str:
     """Return where the probabilities of a model come from."""
     if not model.has_probabilities():
         return f"not calibrated: the logistic function of {_STEEPNESS:g} x score"
-    return "the model's own" if model.probabilities_ is None else "calibrated on data that the model has not seen"
+    return "the model's own" if model.own_calibration() is None else "calibrated on data that the model has not seen"
 
 
 def predict_log_odds(model: Any, inputs: Any, k: int) -> tuple[Predictions, NDArray[np.float64]]:

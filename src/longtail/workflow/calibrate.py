@@ -75,8 +75,8 @@ def calibrate_after_training(
         return f"calibrated on {held.size:,} held-out points"
     if how == "auto":
         return None
-    if model.has_probabilities():
-        return "its scores are probabilities that were calibrated on unseen points already"
+    if model.own_calibration() is not None:
+        return "calibrated on points that its training left out"
     model.calibrate_by_training(X, Y, run=run, **more)
     assert model.probabilities_ is not None
     return f"calibrated on {model.probabilities_.n_points:,} points that a second training left out"

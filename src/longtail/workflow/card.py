@@ -64,8 +64,9 @@ def model_card(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[str]]
 
 
 def _probabilities(model: Estimator) -> str:
-    if model.probabilities_ is not None:
-        return f"calibrated on {model.probabilities_.n_points:,} points"
+    calibration = model.own_calibration()
+    if calibration is not None:
+        return f"calibrated on {calibration.n_points:,} points"
     return "from its scores" if model.has_probabilities() else "none (longtail calibrate)"
 
 
