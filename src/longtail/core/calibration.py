@@ -43,7 +43,14 @@ class Calibration:
     log_odds: Floats
 
     @classmethod
-    def fit(cls, scores: NDArray[Any], hits: NDArray[np.bool_], *, smooth: float = SMOOTH) -> Calibration:
+    def fit(
+        cls,
+        scores: NDArray[Any],
+        hits: NDArray[np.bool_],
+        *,
+        smooth: float = SMOOTH,
+        weights: Floats | None = None,
+    ) -> Calibration:
         """Fit the function to predictions for points that the model has not seen.
 
         Parameters
@@ -54,6 +61,8 @@ class Calibration:
             Whether each label is correct.
         smooth : float, default 10.0
             Penalty on unequal slopes of neighbouring segments.
+        weights : ndarray of shape (n,) or None, default None
+            How much each score counts; None for all alike.
 
         Returns
         -------
@@ -75,7 +84,7 @@ class Calibration:
         levels = np.linspace(0, 1, _KNOTS)
         groups = [scores[chosen] for chosen in (hits, ~hits) if chosen.any()]
         knots = np.unique(np.concatenate([np.quantile(group, levels) for group in groups]))
-        steps = _solve(knots, *_grouped(scores, hits), smooth)
+        steps = _solve(knots, *_grouped(scores, hits, np.ones(scores.size) if weights is None else weights), smooth)
         return cls(knots, steps[0] + np.concatenate([[0.0], np.cumsum(steps[1:])]))
 
     def __call__(self, scores: NDArray[Any]) -> Floats:
@@ -118,18 +127,21 @@ class CalibrationOfGroups:
         n_groups: int,
         *,
         smooth: float = SMOOTH,
+        weights: Floats | None = None,
     ) -> CalibrationOfGroups:
-        """Fit to predictions and, in the same shape, whether they are correct and the group of each."""
+        """Fit to predictions and, in the same shape, whether they are correct, the group and the weight of each."""
+
+        def fitted(own: NDArray[np.bool_]) -> Calibration:
+            counted = None if weights is None else weights[own]
+            return Calibration.fit(found.scores[own], hits[own], smooth=smooth, weights=counted)
+
         proposed = found.labels >= 0
-        together = Calibration.fit(found.scores[proposed], hits[proposed], smooth=smooth)
+        together = fitted(proposed)
         parts = []
         for group in range(n_groups):
             own = proposed & (groups == group)
             enough = own.sum() >= _LEAST_SCORES and np.ptp(found.scores[own]) > 0
-            fitted = (
-                Calibration.fit(found.scores[own], hits[own], smooth=smooth) if n_groups > 1 and enough else together
-            )
-            parts.append(fitted)
+            parts.append(fitted(own) if n_groups > 1 and enough else together)
         return cls(parts)
 
     def __call__(self, scores: NDArray[Any], groups: NDArray[np.int8]) -> Floats:
@@ -158,8 +170,8 @@ def log_probability(log_odds: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(-np.logaddexp(0, -log_odds))
 
 
-def _grouped(scores: Floats, hits: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
-    """Return mean score, size and hits of groups of neighbouring scores; half the cuts follow the few hits."""
+def _grouped(scores: Floats, hits: NDArray[np.bool_], weights: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return mean score, weight and hits of groups of neighbouring scores; half the cuts follow the few hits."""
     levels = np.linspace(0, 1, _BINS)
     edges = np.quantile(scores, levels)
     if hits.any():
@@ -167,8 +179,8 @@ def _grouped(scores: Floats, hits: NDArray[np.bool_]) -> tuple[Floats, Floats, F
     edges = np.unique(edges)
     group = np.searchsorted(edges, scores, side="right") - 1
     number, right, total = (
-        np.asarray(np.bincount(group, weights=weights, minlength=edges.size), dtype=np.float64)
-        for weights in (np.ones(group.size), hits.astype(np.float64), scores)
+        np.asarray(np.bincount(group, weights=summed, minlength=edges.size), dtype=np.float64)
+        for summed in (weights, weights * hits, weights * scores)
     )
     kept = number > 0
     number, right = number[kept], right[kept]
