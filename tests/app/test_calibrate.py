@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import longtail
 from contract.planted import planted
 from longtail.app.cli import app
+from longtail.core.calibration import Calibration, CalibrationOfGroups
 from longtail.errors import DataError, ParameterError
 
 
@@ -104,9 +107,15 @@ def test_sets_and_labels_chosen_together(place):
     assert all(len(json.loads(line)["labels"]) == 2 for line in file.read_text().splitlines())
     for options, message in (
         (("--budget", 2, "--recall", 0.5), "--budget and --recall cannot be combined"),
-        (("--probabilities", "--threshold", 1.5), "threshold is 1.5, but must be a probability above 0 and at most 1"),
-        (("--probabilities", "--threshold", 0), "threshold is 0.0, but must be a probability"),
-        (("--recall", 0.9999), "no threshold reaches"),
+        (("--probabilities", "--threshold", 1.5), "^--threshold is 1.5, but must be a probability above 0 and at"),
+        (("--probabilities", "--threshold", 0), "^--threshold is 0.0, but must be a probability"),
+        (("--recall", 0.9999), "^--recall is 0.9999, which no threshold reaches"),
+        (("--recall", 1.5), "^--recall is 1.5, but must be a number above 0 and below 1"),
+        (("--recall", 0.5, "--confidence", 2), "^--confidence is 2.0, but must be a number above 0 and below 1"),
+        (("--budget", 0), "^--budget is 0.0, but must be a number greater than 0"),
+        (("--budget", 50), "^--budget is 50.0, but there are only"),
+        (("--budget", 2, "-k", 2), "-k cannot be combined with --budget"),
+        (("-k", 0), "^-k is 0, but must be at least 1"),
         (("--recall", 0.5, "-k", 2), "-k cannot be combined with --recall"),
         (("--confidence", 0.5), "--confidence is about --recall"),
         (("--optimise", "psp"), "--optimise is 'psp'"),
@@ -116,3 +125,40 @@ def test_sets_and_labels_chosen_together(place):
     assert not (place / "never.jsonl").exists()
     with pytest.raises(ParameterError, match="give DATA, not --text"):
         call("predict", out, "--text", "w00 w01", "--optimise", "coverage")
+
+
+def test_probabilities_are_listed_from_the_highest_whatever_the_ranking(place):
+    """As in the service: with one function per group of label frequency, the order of scores is another."""
+    model = longtail.load_model(place / "m").calibrate(planted(40, seed=5).texts, planted(40, seed=5).Y)
+    steep = Calibration(np.array([-9.0, 9.0]), np.array([-9.0, 9.0]))
+    flat = Calibration(np.array([-9.0, 9.0]), np.array([-0.01, 0.01]))
+    edge = np.array([int(np.median(model.label_counts_))])
+    model.probabilities_ = replace(model.probabilities_, functions=CalibrationOfGroups([steep, flat]), edges=edge)
+    model.save(place / "groups")
+    file = place / "ordered.jsonl"
+    call("predict", place / "groups", place / "unseen.jsonl", "--out", file, "--probabilities", "-k", 3)
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert all(row["scores"] == sorted(row["scores"], reverse=True) for row in rows)
+    ranked = model.predict(planted(40, seed=5).texts, k=6, calibrated=True)
+    assert (np.diff(ranked.scores) > 0).any(), "else this would show nothing"
+    best = [row[np.argsort(-own, kind="stable")[:3]] for row, own in zip(ranked.labels, ranked.scores, strict=True)]
+    assert [row["labels"] for row in rows] == [[f"name {label}" for label in row] for row in best]
+
+
+def test_a_model_whose_scores_are_probabilities_says_what_a_budget_needs(place):
+    out = place / "popular"
+    call("train", place / "train.jsonl", "--model", "popularity", "--out", out)
+    with pytest.raises(ParameterError, match=r"popular was not calibrated, which --budget and --recall need; .*DATA$"):
+        call("predict", out, place / "unseen.jsonl", "--out", place / "never.jsonl", "--budget", 2)
+    said = call("train", place / "train.jsonl", "--model", "popularity", "--calibrate", "yes", "--out", place / "both2")
+    assert "probabilities: calibrated on 6 points that a second training left out" in said.stderr
+    call("predict", place / "both2", place / "unseen.jsonl", "--out", place / "sets2.jsonl", "--budget", 2)
+
+
+def test_options_of_the_choice_are_named_as_they_were_typed(place):
+    for options, message in (
+        (("--minutes", 0), "^--minutes is 0.0, but must be a number greater than 0"),
+        (("--price", -1), "^--price is -1.0, but must be a number of at least 0"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            call("train", place / "train.jsonl", "--out", place / "never", *options)

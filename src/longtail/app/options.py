@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,6 +87,20 @@ Threshold = Annotated[
 ]
 
 
+@contextmanager
+def said_as(**options: str) -> Iterator[None]:
+    """Name options as the user typed them where an error names a parameter of the library."""
+    from longtail.errors import ParameterError
+
+    try:
+        yield
+    except ParameterError as error:
+        said = str(error)
+        for name, option in options.items():
+            said = re.sub(rf"(?<![\w.-]){name}(?![\w=(])", option, said)
+        raise ParameterError(said) from error
+
+
 def check_apart(source: Path, target: Path) -> None:
     """Raise OutputError if a result would overwrite its own input."""
     from longtail.errors import OutputError
@@ -114,17 +131,20 @@ def load(path: Path, exponent: float | None) -> Any:
             f"{path}: {type(model_behind(model)).__name__} has no exponent; train with --model propensityrerank or "
             "ranknet"
         )
-    return model.adjusted(exponent=exponent)
+    model = model.adjusted(exponent=exponent)
+    with said_as(exponent="--exponent"):
+        model.check_parameters()
+    return model
 
 
-def check_probabilities(model: Any, path: Path) -> None:
-    """Raise ParameterError if a model has no probabilities."""
+def check_probabilities(model: Any, path: Path, *, with_points: bool = False) -> None:
+    """Raise ParameterError if a model has no probabilities, or if no unseen points say what a threshold gives."""
     from longtail.errors import ParameterError
 
-    if not model.has_probabilities():
+    if not model.has_probabilities() or (with_points and model.own_calibration() is None):
+        lacks = "was not calibrated, which --budget and --recall need" if with_points else "has no probabilities"
         raise ParameterError(
-            f"{path} has no probabilities; calibrate it on points that it was not trained on: "
-            f"longtail calibrate {path} DATA"
+            f"{path} {lacks}; calibrate it on points that it was not trained on: longtail calibrate {path} DATA"
         )
 
 

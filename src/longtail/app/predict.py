@@ -53,7 +53,8 @@ def predict(
     from longtail.workflow.decide import Decision
 
     _check_given(text, data, out)
-    decision = Decision(k, threshold, budget, recall, confidence, optimise, probabilities).checked()
+    with options.said_as(k="-k", threshold="--threshold"):
+        decision = Decision(k, threshold, budget, recall, confidence, optimise, probabilities).checked()
     if data is not None and out is not None and str(out) != "-":
         from longtail.data.predictions_writer import check_predictions_path
 
@@ -62,8 +63,9 @@ def predict(
     check_choice("--fallback", fallback, FALLBACKS)
     loaded = options.load(model, exponent)
     if decision.calibrated:
-        options.check_probabilities(loaded, model)
-    decision.threshold_of(loaded)  # before the work: a recall may be out of reach
+        options.check_probabilities(loaded, model, with_points=budget is not None or recall is not None)
+    with options.said_as(budget="--budget", recall_at_least="--recall", confidence="--confidence"):
+        decision.threshold_of(loaded)  # before the work: a recall may be out of reach
     k = check_k(decision.width(loaded), loaded.n_labels_)
     if text is not None:
         _show(loaded, model, text, k, fallback, decision, as_json=as_json)

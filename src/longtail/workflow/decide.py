@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from longtail.core.calibrated import CANDIDATES
 from longtail.core.estimator import Estimator
@@ -11,8 +12,18 @@ from longtail.core.parameters import check_choice
 from longtail.core.predictions import Predictions
 from longtail.core.sets import check_threshold, sorted_sets
 from longtail.errors import ParameterError
+from longtail.features.pipeline import model_behind
 
 TOGETHER = 100  # candidates per point of labels that are chosen together
+REORDERED = 100  # candidates per point where probabilities have another order than scores
+
+
+def dial(model: Estimator) -> float | None:
+    """Return the exponent by which a model favours rare labels, 0 if it ranks by probability, None if it has none."""
+    behind: Any = model_behind(model)
+    if not hasattr(behind, "exponent"):
+        return None
+    return float(behind.exponent_ if behind.exponent is None else behind.exponent)
 
 
 @dataclass(frozen=True)
@@ -70,8 +81,12 @@ class Decision:
             raise ParameterError(f"{' and '.join(named)} cannot be combined; give one of them")
         if self.threshold is not None and self.probabilities:
             check_threshold(self.threshold)
-        if self.recall is not None and self.k is not None:
-            raise ParameterError("-k cannot be combined with --recall: fewer labels would break what is promised")
+        for name, said in (
+            ("--recall", "fewer labels would break what is promised"),
+            ("--budget", "the budget says how many"),
+        ):
+            if given[name] is not None and self.k is not None:
+                raise ParameterError(f"-k cannot be combined with {name}: {said}")
         if self.confidence is not None and self.recall is None:
             raise ParameterError("--confidence is about --recall; give that, too")
         if self.optimise is not None:
@@ -95,8 +110,17 @@ class Decision:
     def width(self, model: Estimator) -> int:
         """Return how many labels per point to predict."""
         if self.of_sets and self.k is None:
-            return CANDIDATES if model.probabilities_ is None else model.probabilities_.candidates
+            calibration = model.own_calibration()
+            return CANDIDATES if calibration is None else calibration.candidates
+        if self._by_probability(model):
+            return max(self._wanted, REORDERED)
         return self._wanted if self.optimise is None else max(self._wanted, TOGETHER)
+
+    def _by_probability(self, model: Estimator) -> bool:
+        """Return whether a ranking by probability is asked for, and may be another than that of the model."""
+        calibration = model.own_calibration()
+        ranked = self.probabilities and not self.of_sets and self.optimise is None
+        return ranked and calibration is not None and not calibration.keeps_order and not dial(model)
 
     def apply(self, found: Predictions, model: Estimator) -> Predictions:
         """Return what a point gets of its candidates."""
@@ -106,6 +130,8 @@ class Decision:
             shares = model.label_counts_ / model.n_points_
             k = min(self._wanted, model.n_labels_)
             return choose_together(found, k, self.optimise, shares=shares).predictions
+        if self._by_probability(model):
+            return sorted_sets(found, 0.0).top(min(self._wanted, found.k))
         threshold = self.threshold_of(model)
         if threshold is None:
             return found
