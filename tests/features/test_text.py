@@ -30,7 +30,9 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHUNK", 7)
 
 
-@pytest.mark.parametrize("many_texts", [1, 1000], ids=["compiled", "plain"])
+@pytest.mark.parametrize(
+    ("many_texts", "in_threads"), [(1, 1), (1, 1000), (1000, 1000)], ids=["in threads", "compiled", "plain"]
+)
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -46,9 +48,10 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_equals_scikit_learns_vectorizer(
-    parameters: dict[str, Any], many_texts: int, monkeypatch: pytest.MonkeyPatch
+    parameters: dict[str, Any], many_texts: int, in_threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counting, "MANY_TEXTS", many_texts)
+    monkeypatch.setattr(counting, "_IN_THREADS", in_threads)
     texts, unseen = random_texts(), [*random_texts(20, seed=1), "nothing known here", ""]
     ours = TextFeatures(**parameters)
     shared = inspect.signature(TfidfVectorizer).parameters
@@ -62,6 +65,7 @@ def test_equals_scikit_learns_vectorizer(
 
 def test_features_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "MANY_TEXTS", 1)
+    monkeypatch.setattr(counting, "_IN_THREADS", 1)
     texts = random_texts()
     one, three = (TextFeatures(ngram_range=(1, 2), n_jobs=n_jobs) for n_jobs in (1, 3))
     X, Z = one.fit_transform(texts), three.fit_transform(texts)

@@ -1,7 +1,8 @@
 """Texts to counts of terms: which words a text has, which terms they make, and how often each occurs.
 
 Few texts, or a pattern that `features.words` does not know, take the plain path: Python's `re`, one text after the
-other. Many texts are split and counted by compiled kernels in threads. Both give the same terms in the same order.
+other. Many texts are split and counted by compiled kernels in threads. Both give the same terms in the same order. In a
+process that lives long, kernels are worth loading for few texts, too (`load_kernels`).
 Stop words and stems are looked up once per distinct word of a chunk. Characters are counted by `features.characters`.
 """
 
@@ -27,6 +28,7 @@ DEFAULT_PATTERN = r"(?u)\b[^\W_][\w\-]*\b"
 SCIKIT_LEARN_PATTERN = r"(?u)\b\w\w+\b"
 COMPILED = (DEFAULT_PATTERN, SCIKIT_LEARN_PATTERN)  # patterns that the kernels know
 MANY_TEXTS = 100  # from here on kernels are worth loading
+_IN_THREADS = 100  # texts; fewer are counted before a thread would have started
 
 Numbers = Callable[[Sequence[str]], NDArray[np.int32]]  # the column of each term, or -1 to drop it
 
@@ -81,6 +83,8 @@ class TermCounter:
             return [count_characters(lower, *self.ngram_range, within_words=self.analyzer == "char_wb")]
         if len(texts) < MANY_TEXTS or self.pattern not in COMPILED:
             return [self._plain(texts)]
+        if len(texts) < _IN_THREADS:
+            return [self._compiled(texts)]
         size = -(-len(texts) // thread_count(self.n_jobs))
         with in_threads(self._compiled, [texts[i : i + size] for i in range(0, len(texts), size)]) as parts:
             return list(parts)
@@ -110,6 +114,12 @@ class TermCounter:
         if longest == 1:
             return words
         return [" ".join(words[i : i + n]) for n in range(shortest, longest + 1) for i in range(len(words) - n + 1)]
+
+
+def load_kernels() -> None:
+    """Count few texts, too, by compiled kernels: these take a second to load, and a fifth of the time afterwards."""
+    global MANY_TEXTS
+    MANY_TEXTS = 1
 
 
 def strings_in(texts: Iterable[str], chunk: int) -> Iterator[list[str]]:
