@@ -71,7 +71,7 @@ def test_an_answer_that_takes_too_long_is_a_504():
     async def forever():
         await asyncio.sleep(10)
 
-    app.app.get("/slow")(forever)
+    app.app.app.get("/slow")(forever)
     (answer,) = asyncio.run(answers(app, ("GET", "/slow", {})))
     assert answer.status_code in (408, 504)
     assert answer.headers["content-type"] == "application/problem+json"
@@ -84,7 +84,7 @@ def test_a_fault_is_a_500_that_tells_nothing():
     def fail():
         raise RuntimeError("the text was: secret")
 
-    app.app.get("/fault")(fail)
+    app.app.app.get("/fault")(fail)
     (answer,) = asyncio.run(answers(app, ("GET", "/fault", {})))
     assert answer.status_code == 500
     assert "secret" not in answer.text
@@ -154,3 +154,58 @@ def test_one_bad_input_fails_alone():
     first, bad, last = asyncio.run(run())
     assert (first, last) == (["A"], ["B"])
     assert isinstance(bad, ValueError)
+
+
+def test_clients_that_were_answered_together_are_waited_for_but_not_for_long():
+    batches = []
+
+    def work(inputs):
+        batches.append(len(inputs))
+        time.sleep(0.005)
+        return inputs
+
+    async def client(queue, rounds):
+        for _ in range(rounds):
+            await queue.submit(("m",), work, [0])
+            await asyncio.sleep(0)
+
+    async def run():
+        queue = BatchQueue(most=512, seconds=1.0, batch=32)
+        await asyncio.gather(*(client(queue, 30) for _ in range(4)))
+        together = list(batches)
+        batches.clear()
+        start = time.perf_counter()
+        await client(queue, 1)  # the other three do not come back
+        alone = time.perf_counter() - start
+        await queue.close()
+        return together, alone
+
+    together, alone = asyncio.run(run())
+    assert sum(together) == 120
+    assert len(together) <= 36, together  # 30 of four, but for the first ones; 60 if each found the thread idle
+    assert alone < 1.0
+
+
+def test_a_late_event_loop_has_no_room_while_requests_wait(monkeypatch):
+    gate = threading.Event()
+
+    async def run():
+        queue = BatchQueue(most=512, seconds=0.045, batch=4)
+        watching = asyncio.create_task(queue.watch_lag())
+        await asyncio.sleep(0.05)
+        tasks = [asyncio.create_task(queue.submit(("m", i), lambda x: gate.wait(10) and x, [0])) for i in range(4)]
+        await asyncio.sleep(0.05)
+        assert queue.too_long() is None, "three wait, and the loop is in time"
+        time.sleep(0.2)  # whatever is read next may have waited as long
+        late = queue.too_long()
+        await asyncio.sleep(0.05)
+        again = queue.too_long()
+        gate.set()
+        await asyncio.gather(*tasks)
+        watching.cancel()
+        await queue.close()
+        return late, again
+
+    late, again = asyncio.run(run())
+    assert late > 0.1
+    assert again is None

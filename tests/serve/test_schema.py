@@ -19,7 +19,7 @@ from serve.running import call
 EXAMPLES = int(os.environ.get("LONGTAIL_SCHEMA_EXAMPLES", "4"))  # per operation; scripts/fuzz-service takes more
 OPTIONS = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 GATE, _ = create_app(Settings(models={"unused": ModelSettings(path=Path("unused"))}))
-SCHEMA = GATE.app.openapi()
+SCHEMA = GATE.app.app.openapi()
 
 
 def with_models() -> dict:

@@ -67,14 +67,9 @@ def _add_suggestions(routes: APIRouter, service: Service) -> None:
     )
     async def suggest_one(project_id: str, request: Request) -> Response:
         """Suggest labels for a text."""
-        served = service.models.get(project_id)
-        fields = await fields_of(request)
-        form = _form(fields)
-        shown_in = service.language(served, form.language)
-        wish = service.wish(served, form)
-        served.check_reads_texts()
-        found = await suggest(service.queue, served, [check_text(form.text, service.settings.max_text)], wish)
-        return Response(results_json(served, found[0], shown_in), media_type="application/json")
+        service.models.get(project_id)  # before the body is read
+        content = await one_json(service, project_id, await fields_of(request))
+        return Response(content, media_type="application/json")
 
     @routes.post("/projects/{project_id}/suggest-batch", response_model=list[schemas.BatchResults], responses=_SUGGEST)
     async def suggest_batch(
@@ -85,17 +80,34 @@ def _add_suggestions(routes: APIRouter, service: Service) -> None:
         language: Annotated[str | None, Query()] = None,
     ) -> Response:
         """Suggest labels for several texts."""
-        served = service.models.get(project_id)
-        shown_in = service.language(served, language)
-        served.check_reads_texts()
-        wish = Wish(limit, threshold, body.exponent, service.numbers(served, body.exclude))
-        texts = [check_text(document.text, service.settings.max_text) for document in body.documents]
-        found = await suggest(service.queue, served, texts, wish)
-        parts = [
-            f'{results_json(served, one, shown_in)[:-1]}, "document_id": {service.json(document.document_id)}}}'
-            for one, document in zip(found, body.documents, strict=True)
-        ]
-        return Response(f"[{', '.join(parts)}]", media_type="application/json")
+        asked = schemas.BatchQuery.model_construct(limit=limit, threshold=threshold, language=language)
+        return Response(await batch_json(service, project_id, body, asked), media_type="application/json")
+
+
+async def one_json(service: Service, project_id: str, fields: dict[str, list[str]]) -> str:
+    """Return the suggestions for the text in a form, as JSON."""
+    served = service.models.get(project_id)
+    form = _form(fields)
+    shown_in = service.language(served, form.language)
+    wish = service.wish(served, form)
+    served.check_reads_texts()
+    found = await suggest(service.queue, served, [check_text(form.text, service.settings.max_text)], wish)
+    return results_json(served, found[0], shown_in)
+
+
+async def batch_json(service: Service, project_id: str, body: schemas.Documents, asked: schemas.BatchQuery) -> str:
+    """Return the suggestions for several texts, as JSON."""
+    served = service.models.get(project_id)
+    shown_in = service.language(served, asked.language)
+    served.check_reads_texts()
+    wish = Wish(asked.limit, asked.threshold, body.exponent, service.numbers(served, body.exclude))
+    texts = [check_text(document.text, service.settings.max_text) for document in body.documents]
+    found = await suggest(service.queue, served, texts, wish)
+    parts = [
+        f'{results_json(served, one, shown_in)[:-1]}, "document_id": {service.json(document.document_id)}}}'
+        for one, document in zip(found, body.documents, strict=True)
+    ]
+    return f"[{', '.join(parts)}]"
 
 
 def _add_learning(routes: APIRouter, service: Service) -> None:

@@ -20,6 +20,7 @@ from longtail.serve.own import own_routes
 from longtail.serve.page_files import add_page
 from longtail.serve.service import Service
 from longtail.serve.settings import Settings
+from longtail.serve.shortcuts import Shortcuts
 
 
 def check_installed() -> None:
@@ -67,7 +68,9 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
             CORSMiddleware, allow_origins=settings.cors_origins, allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type"],
         )  # fmt: skip
-    return Gate(app, settings, lambda: service.draining, service.queue.check_room), service
+    # With other origins, answers need the headers that only the middleware knows.
+    first: Any = app if settings.cors_origins else Shortcuts(app, service)
+    return Gate(first, settings, lambda: service.draining, service.queue.too_long), service
 
 
 def _add_health(app: FastAPI, service: Service) -> None:

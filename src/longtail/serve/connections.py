@@ -8,17 +8,34 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from longtail.serve import metrics
+from longtail.serve.gate import Gate
 from longtail.serve.problems import raw_refusal
 
 _LAST_REQUEST = 0.3  # seconds
 _LONGEST_HEAD = 1 << 16  # bytes of the address and the headers of a request; those of one read may be more
 
 
-class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, which waits for the head of a request without an end, with limits."""
+class _Refused:
+    """Stands for a request that was answered by its head alone: what follows of it is thrown away."""
 
-    idle_limit = 10.0  # seconds; the worker sets both
+    response_complete = True
+    disconnected = more_body = keep_alive = False
+    message_event = asyncio.Event()
+
+
+_REFUSED: Any = _Refused()
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, which waits for the head of a request without an end, with limits.
+
+    A request that has no room in the queue is answered here, before a task is made for it: under overload most of the
+    work is refusing, and what it costs is taken from the requests that are accepted.
+    """
+
+    idle_limit = 10.0  # seconds; the worker sets these three
     max_connections = 1_000
+    gate: Gate | None = None
     _timer: asyncio.TimerHandle | None = None
     _in_head, _head = True, 0  # whether the head of a request is awaited, and how much of it has come
 
@@ -59,7 +76,25 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._relax()
-        super().on_headers_complete()
+        if not self._refused():
+            super().on_headers_complete()
+
+    def _refused(self) -> bool:
+        """Answer the request if there is no room for it; return whether that was done."""
+        pipelined = self.pipeline or (self.cycle is not None and not self.cycle.response_complete)
+        if self.gate is None or pipelined or self.parser.get_method() != b"POST":
+            return False
+        close = self.gate.closing() or not self.parser.should_keep_alive()
+        answer = self.gate.early_refusal(self.client, self.url.partition(b"?")[0], self.headers, close=close)
+        if not answer:
+            return False
+        self.cycle = _REFUSED
+        self.transport.write(answer)
+        if close:
+            self.transport.close()
+        else:
+            self._expect()  # the body
+        return True
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -71,6 +106,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head, self._head = True, 0
         super().on_message_complete()
         self._relax()
+        if self.cycle is _REFUSED and not self.transport.is_closing():
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def _expect(self) -> None:
         self._relax()

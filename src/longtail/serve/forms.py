@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from longtail.serve.problems import Problem
 
+FORM = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 1_000
 
 
@@ -32,10 +33,10 @@ async def fields_of(request: Request) -> dict[str, list[str]]:
         If the body is not a form, or not UTF-8.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind == "application/x-www-form-urlencoded":
+    if kind == FORM:
         # Starlette's parser takes a body byte by byte, which for a long text is slower than the prediction.
-        pairs = _pairs(await request.body())
-    elif kind == "multipart/form-data":
+        return fields_in(await request.body())
+    if kind == "multipart/form-data":
         try:
             async with request.form(max_files=0, max_fields=_MOST_FIELDS, max_part_size=2**31) as form:
                 pairs = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
@@ -44,7 +45,16 @@ async def fields_of(request: Request) -> dict[str, list[str]]:
         except HTTPException as error:
             raise Problem(400, f"the body is not a form: {error.detail}") from error
     else:
-        raise Problem(415, f"Content-Type is {kind or 'missing'!r}; send application/x-www-form-urlencoded")
+        raise Problem(415, f"Content-Type is {kind or 'missing'!r}; send {FORM}")
+    return _by_name(pairs)
+
+
+def fields_in(body: bytes) -> dict[str, list[str]]:
+    """Return the values of each field of a URL-encoded form."""
+    return _by_name(_pairs(body))
+
+
+def _by_name(pairs: list[tuple[str, str]]) -> dict[str, list[str]]:
     fields: dict[str, list[str]] = {}
     for name, value in pairs:
         fields.setdefault(name, []).append(value)

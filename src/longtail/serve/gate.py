@@ -14,13 +14,15 @@ from typing import Any
 
 from longtail.serve import metrics
 from longtail.serve.access_log import AccessLog
-from longtail.serve.problems import GONE, Problem, problem_response, unexpected
+from longtail.serve.batching import FULL
+from longtail.serve.problems import GONE, Problem, busy, problem_response, raw_refusal, unexpected
 from longtail.serve.settings import Settings
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 _QUEUED = ("/suggest", "/suggest-batch", "/predict", "/explain")  # ends of addresses whose requests wait in the queue
+_QUEUED_BYTES = tuple(end.encode() for end in _QUEUED)
 _PROTECTED = ("/v1", "/longtail", "/metrics", "/openapi.json", "/docs")
 
 
@@ -28,6 +30,12 @@ _PROTECTED = ("/v1", "/longtail", "/metrics", "/openapi.json", "/docs")
 def _counters(route: str, status: int) -> tuple[Any, Any]:
     """Return the numbers of an address and a status; looking them up takes longer than counting."""
     return metrics.requests.labels(route, str(status)), metrics.seconds.labels(route)
+
+
+def _count(route: str, status: int, seconds: float) -> None:
+    count, duration = _counters(route, status)
+    count.inc()
+    duration.observe(seconds)
 
 
 class Gate:
@@ -41,17 +49,52 @@ class Gate:
         Settings of the service.
     closing : callable
         Returns whether the service is about to end: connections are then closed after their answer.
-    check_room : callable
-        Raises a problem where the queue is full: requests that would wait in it are then refused before anything of
-        them is read or parsed, since under overload most of the work is refusing.
+    too_long : callable
+        Returns the seconds that a request would wait in the queue, if that is too long, else None. Such requests are
+        refused before anything of them is read or parsed, since under overload most of the work is refusing.
     """
 
     def __init__(
-        self, app: Any, settings: Settings, closing: Callable[[], bool], check_room: Callable[[], None]
+        self, app: Any, settings: Settings, closing: Callable[[], bool], too_long: Callable[[], float | None]
     ) -> None:
-        self.app, self.settings, self.closing, self.check_room = app, settings, closing, check_room
+        self.app, self.settings, self.closing, self.too_long = app, settings, closing, too_long
         self.token = settings.token.get_secret_value().encode() if settings.token else None
         self.log = AccessLog() if settings.access_log else None
+
+    def early_refusal(self, client: Any, path: bytes, headers: list[tuple[bytes, bytes]], *, close: bool) -> bytes:
+        """Return the answer to a POST request that has no room in the queue, or nothing; called with its head alone.
+
+        Parameters
+        ----------
+        client : (str, int) or None
+            Address of the client.
+        path : bytes
+            Address of the request, without its query.
+        headers : list of (bytes, bytes)
+            Headers, names in lower case.
+        close : bool
+            Whether the connection ends with the answer.
+
+        Returns
+        -------
+        bytes
+        """
+        if not path.endswith(_QUEUED_BYTES) or not self._knows_token(dict(headers) if self.token else {}):
+            return b""
+        expected = self.too_long()
+        if expected is None:
+            return b""
+        answer = raw_refusal(503, FULL, round(expected), close=close)
+        _count("other", 503, 0.0)
+        if self.log is not None:
+            scope = {"client": client, "method": "POST", "path": path.decode("ascii", "replace")}
+            self.log.write(scope, 503, 0.0, 0, len(answer))
+        return answer
+
+    def _knows_token(self, headers: dict[bytes, bytes]) -> bool:
+        if self.token is None:
+            return True
+        return hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + self.token)
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -116,32 +159,24 @@ class Passage:
     def record(self) -> None:
         """Count the request, and log it."""
         spent = time.perf_counter() - self.start
-        count, duration = _counters(getattr(self.scope.get("route"), "path", "other"), self.status)
-        count.inc()
-        duration.observe(spent)
+        _count(getattr(self.scope.get("route"), "path", "other"), self.status, spent)
         if self.gate.log is not None:
             self.gate.log.write(self.scope, self.status, spent, self.read, self.sent)
 
     def _refusal(self) -> Problem | None:
         headers = dict(self.scope["headers"])
-        if (
-            self.gate.token is not None
-            and self.scope["path"].startswith(_PROTECTED)
-            and self.scope["method"] != "OPTIONS"
-        ):
-            given = headers.get(b"authorization", b"")
-            if not hmac.compare_digest(given, b"Bearer " + self.gate.token):
-                metrics.rejected.labels("token").inc()
-                said = "the token is missing or wrong; send the header Authorization: Bearer TOKEN"
-                return Problem(401, said, headers={"WWW-Authenticate": "Bearer"})
+        protected = self.scope["path"].startswith(_PROTECTED) and self.scope["method"] != "OPTIONS"
+        if protected and not self.gate._knows_token(headers):
+            metrics.rejected.labels("token").inc()
+            said = "the token is missing or wrong; send the header Authorization: Bearer TOKEN"
+            return Problem(401, said, headers={"WWW-Authenticate": "Bearer"})
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self.gate.settings.max_body:
             return self._too_large()
         if self.scope["method"] == "POST" and self.scope["path"].endswith(_QUEUED):
-            try:
-                self.gate.check_room()
-            except Problem as full:
-                return full
+            expected = self.gate.too_long()
+            if expected is not None:
+                return busy(FULL, expected)
         return None
 
     def _too_large(self) -> Problem:

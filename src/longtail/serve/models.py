@@ -16,24 +16,48 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core import store
+from longtail.core.calibration import log_probability
 from longtail.core.model import KIND, load_model
 from longtail.data.vocabularies import read_vocabulary
 from longtail.errors import LongtailError, ModelError, ParameterError, first_line
-from longtail.features.pipeline import model_behind
 from longtail.serve import metrics
 from longtail.serve.figures import evaluations
 from longtail.serve.labels import Labels
 from longtail.serve.probabilities import calibrate_on, predict_log_odds
 from longtail.serve.problems import Problem, busy
 from longtail.serve.settings import ModelSettings, Settings
+from longtail.workflow.decide import dial
 
 logger = logging.getLogger(__name__)
 
-Found = tuple[NDArray[np.int32], NDArray[np.float64]]  # labels of one point, best first, and their log-odds
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best labels of one point, by score.
+
+    Parameters
+    ----------
+    labels : ndarray of int32
+        Labels, best first; -1 pads.
+    log_odds : ndarray of float64
+        Their log-odds.
+    pairs : list of (int, float)
+        Labels with their probabilities, without padding.
+    by_probability : bool
+        Whether the pairs are in the order of their probabilities.
+    """
+
+    labels: NDArray[np.int32]
+    log_odds: NDArray[np.float64]
+    pairs: list[tuple[int, float]]
+    by_probability: bool
+
+
 _NOT_CALIBRATED = (
     "not calibrated: scores rank labels, and are no probabilities; run longtail calibrate, or name labelled texts that "
     "the model has not seen (calibration in the settings)"
 )
+_SOME = 4  # texts that are predicted together before any request: what batches need is loaded, too
 _WARM_UP = "the first text loads what later ones need"
 
 
@@ -81,14 +105,21 @@ class Served:
     @property
     def reorders(self) -> bool:
         """Whether the most probable labels may be others than those with the best scores."""
-        return self.model.probabilities_ is not None and not self.model.probabilities_.keeps_order
+        calibration = self.model.own_calibration()
+        return calibration is not None and not calibration.keeps_order
 
     def predict(self, inputs: Any, k: int) -> list[Found]:
         """Return the k best labels per input with their log-odds; called in the prediction thread."""
         rows = sparse.vstack(inputs, format="csr") if self.model.input_kind == "features" else inputs
         found, log_odds = predict_log_odds(self.model, rows, k)
         metrics.texts.labels(self.id).inc(len(found))
-        return list(zip(found.labels, log_odds, strict=True))
+        likely = np.exp(log_probability(log_odds)).tolist()
+        falling = np.asarray((log_odds[:, 1:] <= log_odds[:, :-1]).all(axis=1))
+        pairs = (
+            [pair for pair in zip(labels, own, strict=True) if pair[0] >= 0]
+            for labels, own in zip(found.labels.tolist(), likely, strict=True)
+        )
+        return [Found(*one) for one in zip(found.labels, log_odds, pairs, falling, strict=True)]
 
     def check_reads_texts(self) -> None:
         """Raise a problem unless the model reads texts."""
@@ -123,19 +154,17 @@ def load_served(name: str, settings: ModelSettings) -> Served:
     vocabulary = model.vocabulary_
     if settings.vocabulary is not None:
         vocabulary = read_vocabulary(settings.vocabulary, language=settings.language or None)
-    exponent = 0.0
-    behind: Any = model_behind(model)
-    if hasattr(behind, "exponent"):
-        exponent = float(behind.exponent_ if behind.exponent is None else behind.exponent)
+    exponent = dial(model)
+    if exponent is not None:
         model = model.adjusted(exponent=0.0)
     served = Served(
         id=name, settings=settings, model=model,
-        labels=Labels(model, vocabulary, settings.uri_prefix, settings.language), exponent=exponent, stamp=stamp,
+        labels=Labels(model, vocabulary, settings.uri_prefix, settings.language), exponent=exponent or 0.0, stamp=stamp,
         modified=datetime.fromtimestamp(stamp[0] / 1e9, UTC),
         evaluations=evaluations(settings.path, settings.metrics), explains=_explains(model),
     )  # fmt: skip
     if served.reads_texts:
-        served.predict([_WARM_UP], min(10, model.n_labels_))
+        served.predict([_WARM_UP] * _SOME, min(10, model.n_labels_))
     return served
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
@@ -54,11 +55,14 @@ def busy(detail: str, seconds: float = 1) -> Problem:
     return Problem(503, detail, headers={"Retry-After": str(max(1, round(seconds)))})
 
 
-def raw_refusal(status: int, detail: str) -> bytes:
-    """Return a whole answer, for connections that no application gets to see."""
-    body, again = problem_response(status, detail).body, "Retry-After: 1\r\n" * (status == 503)
+@lru_cache(maxsize=100)
+def raw_refusal(status: int, detail: str, seconds: int = 1, *, close: bool = True) -> bytes:
+    """Return a whole answer, for connections and requests that no application gets to see."""
+    body = problem_response(status, detail).body
     head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {MEDIA_TYPE}\r\n"
-    return f"{head}Content-Length: {len(body)}\r\n{again}Connection: close\r\n\r\n".encode() + bytes(body)
+    again = f"Retry-After: {max(seconds, 1)}\r\n" if status == 503 else ""
+    end = "Connection: close\r\n\r\n" if close else "\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n{again}{end}".encode() + bytes(body)
 
 
 def install(app: FastAPI) -> None:

@@ -140,6 +140,14 @@ class Documents(Strict):
     exclude: Exclude = []
 
 
+class BatchQuery(BaseModel):
+    """What the query of /suggest-batch may say."""
+
+    limit: Limit = 10
+    threshold: Threshold = 0.0
+    language: str | None = None
+
+
 class Subject(Strict):
     """A label of a text."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from longtail.serve.batching import BatchQueue
 from longtail.serve.models import Found, Served
 from longtail.serve.probabilities import LEAST, shown, toward_tail
 from longtail.serve.problems import Problem
+from longtail.workflow.decide import REORDERED
 
 _STEPS = (10, 20, 50, 100, 200, 500, 1000)  # numbers of labels that are asked for, so that requests share batches
-_CANDIDATES = 100  # labels that are re-ranked, by an exponent or by probabilities that have another order than scores
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,7 @@ class Wish:
     exclude: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True)
-class Suggestion:
+class Suggestion(NamedTuple):
     """One suggested label.
 
     Parameters
@@ -101,31 +100,38 @@ def _asked(served: Served, wish: Wish) -> int:
     """Return the number of labels to ask the model for: a function of the request alone, whatever else is waiting."""
     wanted = wish.limit + len(wish.exclude)
     if served.reorders or (served.exponent if wish.exponent is None else wish.exponent):
-        wanted = max(wanted, _CANDIDATES)
+        wanted = max(wanted, REORDERED)
     step = next((step for step in _STEPS if step >= wanted), wanted)
     return min(step, len(served.labels))
 
 
 def _chosen(served: Served, found: Found, wish: Wish) -> list[Suggestion]:
-    labels, log_odds = found
     exponent = served.exponent if wish.exponent is None else wish.exponent
+    if exponent:
+        return _toward_tail(served, found, wish, exponent)
+    pairs = found.pairs
+    if not found.by_probability:  # calibrated by label frequency, probabilities have their own order
+        pairs = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+    if wish.threshold > 0:
+        pairs = [pair for pair in pairs if pair[1] >= wish.threshold]
+    if wish.exclude:
+        pairs = [pair for pair in pairs if pair[0] not in wish.exclude]
+    plain = ((label, max(round(probability, 6), LEAST)) for label, probability in pairs[: wish.limit])
+    return [Suggestion(label, score, score) for label, score in plain]
+
+
+def _toward_tail(served: Served, found: Found, wish: Wish, exponent: float) -> list[Suggestion]:
+    labels, log_odds = found.labels, found.log_odds
     kept = labels >= 0
     if wish.threshold > 0:
         kept &= np.exp(log_probability(log_odds)) >= wish.threshold
     if wish.exclude:
         kept &= ~np.isin(labels, list(wish.exclude))
     labels, log_odds = labels[kept], log_odds[kept]
-    if exponent:
-        order, scores = toward_tail(labels, log_odds, served.labels.log_inverse, exponent)
-        order, scores = order[: wish.limit], scores[: wish.limit]
-        best, probabilities = labels[order].tolist(), shown(log_odds[order]).tolist()
-        return [Suggestion(*one) for one in zip(best, _rounded(scores.tolist()), _rounded(probabilities), strict=True)]
-    if (np.diff(log_odds) > 0).any():  # calibrated by label frequency, probabilities have their own order
-        order = np.lexsort((labels, -log_odds))
-        labels, log_odds = labels[order], log_odds[order]
-    labels, log_odds = labels[: wish.limit], log_odds[: wish.limit]
-    plain = _rounded(shown(log_odds).tolist())
-    return [Suggestion(label, score, score) for label, score in zip(labels.tolist(), plain, strict=True)]
+    order, scores = toward_tail(labels, log_odds, served.labels.log_inverse, exponent)
+    order, scores = order[: wish.limit], scores[: wish.limit]
+    best, probabilities = labels[order].tolist(), shown(log_odds[order]).tolist()
+    return [Suggestion(*one) for one in zip(best, _rounded(scores.tolist()), _rounded(probabilities), strict=True)]
 
 
 def _rounded(values: list[float]) -> list[float]:

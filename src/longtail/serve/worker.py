@@ -19,6 +19,7 @@ import uvicorn
 
 from longtail.core.plain import plain
 from longtail.errors import LongtailError, first_line
+from longtail.features.counting import load_kernels
 from longtail.serve.app import create_app
 from longtail.serve.connections import GuardedProtocol
 from longtail.serve.settings import Settings, from_json
@@ -40,6 +41,7 @@ class Worker(uvicorn.Server):
     def __init__(self, settings: Settings) -> None:
         app, self.service = create_app(settings, self._stop_now)
         GuardedProtocol.idle_limit, GuardedProtocol.max_connections = settings.idle_limit, settings.max_connections
+        GuardedProtocol.gate = app
         self.settings = settings
         super().__init__(
             uvicorn.Config(
@@ -97,6 +99,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, handlers=[lines])
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     sys.setswitchinterval(_SWITCH)
+    load_kernels()
     settings = from_json(sys.stdin.read())
     listening = socket.socket(fileno=int(sys.argv[1]))
     worker = Worker(settings)
