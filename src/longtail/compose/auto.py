@@ -13,8 +13,8 @@ from scipy import sparse
 
 from longtail.compose import frontier
 from longtail.compose.candidates import best_of
-from longtail.compose.ensemble import explained_mean
 from longtail.compose.frontier import CANDIDATES
+from longtail.compose.mean import explained_mean
 from longtail.compose.portfolio import Look, Plan, Stopwatch, check_names, model_named, planned
 from longtail.compose.price import check_price_metric
 from longtail.compose.reranker import WithPropensities, check_exponent

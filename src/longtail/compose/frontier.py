@@ -13,7 +13,8 @@ from scipy import sparse
 from scipy.special import expit
 
 from longtail.compose.candidates import best_of
-from longtail.compose.ensemble import log_mean, united_labels
+from longtail.compose.ensemble import united_labels
+from longtail.compose.mean import log_mean
 from longtail.compose.price import reserve, standard_error
 from longtail.core.calibration import Calibration, Floats
 from longtail.core.predictions import Predictions
@@ -129,8 +130,7 @@ class Trials:
 
     def _mixed(self, names: tuple[str, ...]) -> tuple[NDArray[np.int32], Floats, Floats]:
         """Return labels that these models propose, logarithms of their mean probabilities, and of 1/p."""
-        parts = [self.found[name] for name in names]
-        labels, logs = log_means(parts, [probabilities(self.calibrations[n], self.found[n]) for n in names])
+        labels, logs = log_means(self.of(names), [probabilities(self.calibrations[n], self.found[n]) for n in names])
         return labels, logs, np.log(self.inverse_propensities)[labels]
 
     def refined(self, chosen: Reached, reference: Reached, max_loss: float) -> Reached:

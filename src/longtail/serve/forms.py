@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from longtail.serve.problems import Problem
 
 FORM = "application/x-www-form-urlencoded"
-_MOST_FIELDS = 1_000
+_MOST_FIELDS = 1_500  # excluded labels, up to 1,000, are one field each
 
 
 async def fields_of(request: Request) -> dict[str, list[str]]:

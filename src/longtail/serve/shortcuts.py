@@ -59,23 +59,21 @@ class Shortcuts:
         if found is None or answer is None:
             await self.app(scope, receive, send)
             return
-        body = await _body(receive)
         scope["route"] = _ROUTES[found[2]]
-        if body is None:
-            await _reply(send, GONE, b"", [])
-            return
+        body: bytes | None = None
         try:
-            content = await answer(found[1], body)
+            body = await _body(receive)
+            content = "" if body is None else await answer(found[1], body)
         except NotInOrder:
             del scope["route"]
-            await self.app(scope, _replayed(body, receive), send)
+            await self.app(scope, _replayed(body or b"", receive), send)
         except Problem as error:
             problem = problem_response(error.status_code, error.detail, error.title, error.headers)
             await problem(scope, receive, send)
         except LongtailError as error:
             await problem_response(400, str(error))(scope, receive, send)
         else:
-            await _reply(send, 200, content.encode(), [_HEAD])
+            await _reply(send, GONE if body is None else 200, content.encode(), [_HEAD])
 
     def _answer_for(self, end: str, scope: Any) -> Callable[[str, bytes], Awaitable[str]] | None:
         kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"").lower()
