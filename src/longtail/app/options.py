@@ -133,7 +133,7 @@ def load(path: Path, exponent: float | None) -> Any:
         )
     model = model.adjusted(exponent=exponent)
     with said_as(exponent="--exponent"):
-        model.check_parameters()
+        model_behind(model).check_parameters()
     return model
 
 
