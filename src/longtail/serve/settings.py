@@ -77,8 +77,9 @@ class Settings(BaseSettings):
         Characters of a text.
     queue : int, default 512
         Texts that may wait in one worker.
-    queue_seconds : float, default 0.045
-        A request is refused where those before it are expected to take longer, and are at least `batch` requests.
+    queue_seconds : float, default 0.03
+        A request is refused where those before it are expected to take longer, and are at least `batch` requests; or
+        where the event loop is later than that, and at least half as many wait.
     batch : int, default 32
         Texts that are predicted together.
     time_limit : float, default 30
@@ -107,7 +108,7 @@ class Settings(BaseSettings):
     max_body: int = Field(8 * 2**20, ge=1)
     max_text: int = Field(1_000_000, ge=1)
     queue: int = Field(512, ge=MOST_DOCUMENTS)
-    queue_seconds: float = Field(0.045, gt=0)
+    queue_seconds: float = Field(0.03, gt=0)
     batch: int = Field(32, ge=1)
     time_limit: float = Field(30, gt=0)
     idle_limit: float = Field(10, gt=0)

@@ -8,6 +8,7 @@ answered. SIGHUP loads models that have changed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -27,6 +28,7 @@ from longtail.serve.supervisor import CANNOT_LOAD
 
 # Seconds that the prediction thread may keep the event loop waiting for the interpreter; by default 0.005.
 _SWITCH = 0.001
+_AT_ONCE = 64  # connections that all workers together accept between two looks at the open ones
 
 
 class Worker(uvicorn.Server):
@@ -43,6 +45,8 @@ class Worker(uvicorn.Server):
         GuardedProtocol.idle_limit, GuardedProtocol.max_connections = settings.idle_limit, settings.max_connections
         GuardedProtocol.gate = app
         self.settings = settings
+        self._accepting: list[socket.socket] = []
+        self._opening: set[asyncio.Task[Any]] = set()
         super().__init__(
             uvicorn.Config(
                 app,
@@ -68,6 +72,40 @@ class Worker(uvicorn.Server):
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self.service.refresh)
         loop.create_task(self._end_with_parent(os.getppid()))  # noqa: RUF006 (it ends with the loop)
+
+        for listening in sockets or []:
+            self._accepting.append(listening.dup())
+            loop.add_reader(self._accepting[-1], self._accept, self._accepting[-1])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listening in self._accepting:
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
+        await super().shutdown(sockets)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Take connections that wait: uvloop takes one between two looks at all others, so that many would wait."""
+        loop = asyncio.get_running_loop()
+        for _ in range(max(_AT_ONCE // self.settings.workers, 1)):
+            try:
+                connection, _address = listening.accept()
+            except OSError:  # there are no more, or another worker has them
+                return
+            connection.setblocking(False)
+            with contextlib.suppress(OSError):
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            task = loop.create_task(loop.connect_accepted_socket(self._protocol, connection))
+            self._opening.add(task)
+            task.add_done_callback(self._opened)
+
+    def _protocol(self) -> GuardedProtocol:
+        return GuardedProtocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+    def _opened(self, task: asyncio.Task[Any]) -> None:
+        self._opening.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            logging.getLogger(__name__).warning("a connection was lost at once: %s", first_line(error))
 
     def _drain(self) -> None:
         asyncio.get_running_loop().call_later(self.settings.drain, self._stop_now)
