@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from scipy.special import expit
 
+from longtail import DiSMEC
+from longtail.core.calibrated import calibration_in_training
 from longtail.core.calibration import Calibration, CalibrationOfGroups, log_probability
 from longtail.core.predictions import Predictions
 from longtail.errors import DataError
@@ -118,3 +121,20 @@ def test_padding_stays_padding_and_a_small_group_goes_with_the_others():
     z = model(np.array([[2.0, 1.0, -np.inf]], np.float32), np.array([[1, 0, 0]], np.int8))
     assert np.isfinite(z[0, :2]).all()
     assert z[0, 2] == -np.inf
+
+
+def test_probabilities_that_are_right_stay_as_they_are():
+    """Nothing that a few hundred points teach makes them likelier; only what a threshold gives is learned."""
+    rng = np.random.default_rng(0)
+    likely = np.sort(rng.uniform(0.001, 0.9, (600, 20)), axis=1)[:, ::-1]
+    hits = rng.uniform(size=likely.shape) < likely
+    labels = np.broadcast_to(np.arange(20, dtype=np.int32), likely.shape)
+    found = Predictions(labels, np.log(likely))
+    model = DiSMEC(n_jobs=1).fit(np.eye(20, dtype=np.float32), np.eye(20))
+    calibration = calibration_in_training(model, found, sparse.csr_matrix(hits.astype(np.float32)))
+    np.testing.assert_allclose(calibration(model, found), likely, atol=0.002)
+    assert calibration.curve.n_points > 250
+    wrong = Predictions(labels, np.log(likely**3))
+    calibration = calibration_in_training(model, wrong, sparse.csr_matrix(hits.astype(np.float32)))
+    assert np.abs(calibration(model, wrong) - likely).mean() < 0.05, "wrong ones are mended"
+    assert calibration_in_training(model, found[:100], sparse.csr_matrix(hits[:100].astype(np.float32))) is None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.base import clone
-from longtail.core.calibration import CalibrationOfGroups
+from longtail.core.calibration import Calibration, CalibrationOfGroups
 from longtail.core.fingerprint import data_fingerprint
 from longtail.core.inputs import n_rows
 from longtail.core.label_lists import labels_as_known
@@ -31,6 +31,8 @@ _TOP = 5  # the labels that these shares are about
 _BEYOND = 0.1
 _SMOOTH = 1.0  # a tenth of what re-rankers use: they compare candidates, here a probability is read as it is
 _LEAST_POINTS = 200  # without which a training that left points out anyway does not calibrate on them
+_KEPT = 200  # scores between which probabilities that stay as they are follow a straight line
+_SURE = -1e-6  # largest logarithm of a probability that has log-odds
 _SEED = 0
 _NO_CURVE = SetCurve(np.zeros(1), np.zeros(1), np.zeros(1), 0)
 
@@ -197,7 +199,7 @@ def answers_from(found: Predictions, observed: sparse.csr_matrix) -> UnseenAnswe
     return UnseenAnswers(found, hits, observed)
 
 
-def fit_calibration(model: Any, unseen: UnseenAnswers) -> ModelCalibration:
+def fit_calibration(model: Any, unseen: UnseenAnswers, *, own: bool = False) -> ModelCalibration:
     """Return the calibration of a model, learned from one half of unseen points.
 
     There is one function per group of label frequency where that makes points likelier that taught it nothing, else one
@@ -209,6 +211,9 @@ def fit_calibration(model: Any, unseen: UnseenAnswers) -> ModelCalibration:
         Fitted model.
     unseen : UnseenAnswers
         What `unseen_answers` returned.
+    own : bool, default False
+        The scores to calibrate are logarithms of probabilities already, which stay as they are where no function makes
+        the points likelier.
 
     Returns
     -------
@@ -224,6 +229,10 @@ def fit_calibration(model: Any, unseen: UnseenAnswers) -> ModelCalibration:
     fitted = [replace(one, functions=_functions(model, teaching, one.edges)) for one in (together, by_frequency)]
     surprises = [_surprise(one, model, deciding) for one in fitted]
     chosen = by_frequency if by_frequency.edges.size and surprises[1] < surprises[0] else together
+    if own:
+        parts = [_kept(model, learning)] * n_score_groups(model)
+        plain = replace(together, functions=CalibrationOfGroups(parts))
+        chosen = plain if _surprise(plain, model, deciding) <= min(surprises) else chosen
     thresholds = thresholds_for(chosen(model, learning.found), learning.hits)
     return replace(chosen, curve=SetCurve.of(thresholds, chosen(model, judging.found), judging.hits, judging.observed))
 
@@ -247,7 +256,7 @@ def calibration_in_training(model: Any, found: Predictions, observed: sparse.csr
     if len(found) < _LEAST_POINTS:
         return None
     try:
-        return fit_calibration(model, answers_from(found, observed))
+        return fit_calibration(model, answers_from(found, observed), own=True)
     except DataError:  # a half of the points may have equal scores only
         return None
 
@@ -296,6 +305,14 @@ def _functions(model: Any, learning: UnseenAnswers, edges: NDArray[np.int64]) ->
     n_groups = n_score_groups(model) * (edges.size + 1)
     weights = np.broadcast_to(np.where(np.arange(found.k) < _TOP, 1.0, _BEYOND), found.labels.shape)
     return CalibrationOfGroups.fit(found, learning.hits, groups, n_groups, smooth=_SMOOTH, weights=weights)
+
+
+def _kept(model: Any, learning: UnseenAnswers) -> Calibration:
+    """Return the function from logarithms of probabilities to their log-odds, straight between many of the scores."""
+    scores = model._scores_to_calibrate(learning.found)[learning.found.labels >= 0].astype(np.float64)
+    knots = np.unique(np.quantile(np.minimum(scores, _SURE), np.linspace(0, 1, _KEPT)))
+    knots = knots if knots.size > 1 else np.array([knots[0] - 1, knots[0]])
+    return Calibration(knots, knots - np.log(-np.expm1(knots)))
 
 
 def _edges(model: Any, found: Predictions) -> NDArray[np.int64]:
