@@ -13,7 +13,6 @@ from longtail.app.fitting import Merge, Place, Ray, Shard, Workspace, fit_and_sa
 from longtail.app.reading import data_name, kept, read, reads_data
 
 _ROWS_LOOKED_AT = 10_000
-_OPTIONS_OF_CHOICE = {"minutes": "--minutes", "max_precision_loss": "--price"}  # of AutoModel
 
 Model = Annotated[
     str | None,
@@ -113,8 +112,7 @@ def train(
             name, text=text, unit_rows=unit_rows and not text, base=base, weighting=weighting, settings=values,
             threads=threads, seed=seed,
         )  # fmt: skip
-        with options.said_as(**({} if model else _OPTIONS_OF_CHOICE)):
-            estimator.check_parameters()
+        estimator.check_parameters()
         place.check_model(estimator)
         return estimator
 
@@ -148,7 +146,7 @@ def _for_choice(
     for option, given in (("--base", base), ("--weighting", weighting)):
         if given is not None:
             raise ParameterError(f"{option} {given} needs a model; add --model NAME, e.g. --model dismec")
-    for (name, option), number in zip(_OPTIONS_OF_CHOICE.items(), (minutes, price), strict=True):
+    for option, name, number in (("--minutes", "minutes", minutes), ("--price", "max_precision_loss", price)):
         if number is not None and name in values:
             raise ParameterError(f"{option} and --set {name} are the same; give one of them")
         values = values if number is None else values | {name: number}
