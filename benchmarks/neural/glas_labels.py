@@ -1,13 +1,14 @@
 """What GLaS costs against the number of labels: a training step, and the prediction of one point.
 
     python -m benchmarks.neural.glas_labels [--labels 1000 4000 16000 50000] [--negatives auto all] [--width 1024]
-                                            [--epochs 5] [--points 0] [--seeds 0]
+                                            [--epochs 5] [--points 0] [--held-out 0.1] [--seeds 0]
+                                            [--name glas-labels]
 
-The data is that of a recipe with only its most frequent labels, as many as asked for; a tenth of the training points is
+The data is that of a recipe with only its most frequent labels, as many as asked for; a share of the training points is
 held out and measured on, so that the test part stays unseen. One thread. A step is the median over the steps of a
 training, in CPU seconds. A prediction is the median of single points, from features to labels, by exact search and by
 codes; recall@5 is the share of the true 5 best labels that the codes find for points that were held out. Every figure
-is the mean over the seeds. Writes docs/lab/benchmarks/glas-labels.json.
+is the mean over the seeds. Writes docs/lab/benchmarks/NAME.json.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class StepTimes(Silent):
 def main() -> None:
     options = arguments()
     train, _ = features_of(recipe_named(options.recipe), options.data_root)
-    learning, tested = held_out.split(options.points or train.X.shape[0], 0.1, 0)
+    learning, tested = held_out.split(options.points or train.X.shape[0], options.held_out, 0)
     rows: list[dict[str, Any]] = []
     print(f"{'labels':>8} {'negatives':>10}" + "".join(f"{column:>10}" for column in COLUMNS))
     for n_labels in options.labels:
@@ -71,7 +72,7 @@ def main() -> None:
             rows.append(row | {column: float(np.mean([run[column] for run in runs])) for column in COLUMNS})
             print(f"{Y.shape[1]:8,} {negatives:>10}" + "".join(f"{rows[-1][c]:10.3f}" for c in COLUMNS), flush=True)
             content = {"recipe": options.recipe, "width": options.width, "table": table(rows), "rows": rows}
-            save("glas-labels", content, command(options), folder=options.out)
+            save(options.name, content, command(options), folder=options.out)
 
 
 def arguments() -> argparse.Namespace:
@@ -83,7 +84,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--width", type=int, default=GLaS.width)
     parser.add_argument("--epochs", type=int, default=GLaS.epochs)
     parser.add_argument("--points", type=int, default=0, help="take only the first points of the training data")
+    parser.add_argument("--held-out", type=float, default=0.1, help="share of the points that is measured on")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--name", default="glas-labels", help="of the file that is written")
     add_out(parser)
     return parser.parse_args()
 
@@ -131,7 +134,8 @@ def single_point_ms(model: GLaS, X: Any) -> float:
 def command(options: argparse.Namespace) -> str:
     text = f"python -m benchmarks.neural.glas_labels --labels {' '.join(map(str, options.labels))}"
     text += f" --negatives {' '.join(options.negatives)} --width {options.width} --epochs {options.epochs}"
-    return text + f" --points {options.points} --seeds {' '.join(map(str, options.seeds))}"
+    text += f" --points {options.points} --held-out {options.held_out} --seeds {' '.join(map(str, options.seeds))}"
+    return text + f" --name {options.name}"
 
 
 def table(rows: list[dict[str, Any]]) -> str:

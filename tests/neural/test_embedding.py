@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy import sparse
 
-from longtail.neural import losses
+from longtail.neural import embedding, losses
 from longtail.neural.device_csr import DeviceCsr
-from longtail.neural.embedding import EmbeddingClassifier, EmbeddingTraining, SharedLengthLinear
+from longtail.neural.embedding import EmbeddingClassifier, EmbeddingTraining, SharedLengthLinear, _distinct
 from longtail.neural.losses import LabelWeights
 from longtail.neural.optimisers import Optimisers
 from longtail.neural.plan import TrainingPlan
@@ -122,7 +122,7 @@ def test_sampled_labels_are_the_batchs_own_and_some_others(data):
     step.training_step(points)
     own = np.flatnonzero(data[1][points].any(0))
     positives, stands_for = seen[0]
-    assert own.size <= len(stands_for) <= own.size + 2
+    assert len(stands_for) == own.size + 2
     assert stands_for[: own.size].tolist() == [1] * own.size
     assert positives.rows.tolist() == np.nonzero(data[1][points])[0].tolist()
     assert own[positives.columns.numpy()].tolist() == np.nonzero(data[1][points])[1].tolist()
@@ -130,18 +130,51 @@ def test_sampled_labels_are_the_batchs_own_and_some_others(data):
 
 @pytest.mark.parametrize("own", [[], [0], [7], [0, 1, 2], [2, 5, 6], [5, 6, 7], list(range(L))], ids=str)
 @pytest.mark.parametrize("negatives", [1, 3, L])
-def test_labels_are_drawn_from_all_that_the_batch_does_not_have(data, own, negatives):
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_labels_are_drawn_from_all_that_the_batch_does_not_have(data, own, negatives, groups):
     step, others = training(data, negatives=negatives), sorted(set(range(L)) - set(own))
+    size = min(negatives, len(others))
     times = np.zeros(L)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         for _ in range(200):
-            drawn, share = step._others(torch.tensor(own, dtype=torch.int64))
-            assert len(drawn) == len(set(drawn.tolist())) <= min(negatives, len(others))
-            assert share * len(drawn) == pytest.approx(len(others))
-            times[drawn] += share
+            drawn, share = step._others(torch.tensor(own, dtype=torch.int64), groups)
+            assert drawn.shape == (max(min(groups, len(others) // size), 1) if size else 1, size)
+            assert len(set(drawn.flatten().tolist())) == drawn.numel()
+            assert share * size == pytest.approx(len(others))
+            times[drawn[-1]] += share
     assert np.flatnonzero(times).tolist() == others
     assert (np.abs(times[others] - 200) < 4 * np.sqrt(200 * L)).all()
+
+
+@pytest.mark.parametrize(("n", "size"), [(0, 0), (1, 1), (5, 5), (9, 2), (1000, 1), (1000, 30)])
+def test_numbers_are_drawn_once_each_and_in_random_order(n, size):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        draws = np.array([_distinct(n, size, torch.device("cpu")).tolist() for _ in range(3000)]).reshape(3000, size)
+    assert all(len(set(draw)) == size for draw in draws.tolist())
+    if size:
+        assert draws.min() >= 0
+        assert draws.max() < n
+        places = draws.mean(0)  # each place is uniform over all numbers, so its mean is (n - 1) / 2
+        assert (np.abs(places - (n - 1) / 2) <= 4 * n / np.sqrt(12 * 3000)).all()
+
+
+def test_each_group_of_points_is_scored_against_its_own_draws(data, monkeypatch):
+    monkeypatch.setattr(embedding, "_GROUPS", 2)
+    step, seen = training(data, negatives=2), []
+    points = torch.tensor([5, 0, 3])
+    own = np.flatnonzero(data[1][points].any(0))
+    others = torch.tensor(sorted(set(range(L)) - set(own)))[torch.tensor([[3, 0], [1, 2]])]
+    step._others = lambda found, groups: (others, 2.0)
+    step.loss = lambda scores, positives, *weights, stands_for: seen.append((scores, stands_for)) or scores.sum()
+    step.training_step(points)
+    scores, stands_for = (part.detach().numpy() for part in seen[0])
+    everything = plain_scores(step.network, data[0][points])
+    for i, group in enumerate([0, 0, 1]):
+        expected = everything[i][[*own, *others[group].tolist()]]
+        np.testing.assert_allclose(scores[i], expected, rtol=1e-4, atol=1e-4)
+    assert stands_for.tolist() == [1] * len(own) + [2, 2]
 
 
 @pytest.mark.parametrize("name", ["bce", "squared-hinge", "margin"])
@@ -220,8 +253,8 @@ def test_what_a_step_touches_does_not_grow_with_the_labels(data):
         rows = net.labels.grad._indices()[0]
         optimisers.step(1.0)
         touched.append(len(rows))
-        assert int((net.labels != before).any(1).sum()) <= len(rows) <= own + 5
-    assert max(touched) == own + 5
+        assert int((net.labels != before).any(1).sum()) <= len(rows) <= own + 5 * len(points)
+    assert touched[1:] == [own + 5 * len(points)] * 2
 
 
 @pytest.mark.parametrize("regulariser", ["glas", "spread-out", "gravity"])

@@ -22,6 +22,9 @@ from longtail.neural.regularisers import CoOccurrence, glas, gravity, spread_out
 Tensor = torch.Tensor
 
 _INITIAL_SCALE = 20.0  # of the inner products of unit vectors; trained
+# Groups of points per batch that are scored against different drawn labels. What a batch learns from its draws is then
+# a mean over as many samples, for the cost of one; only the vectors of more labels are needed.
+_GROUPS = 16
 
 
 class SharedLengthLinear(nn.Module):
@@ -135,17 +138,20 @@ class _Candidates(NamedTuple):
 
     Attributes
     ----------
-    labels : Tensor of shape (C,), or None
-        Labels of the columns of the scores; None for all labels.
+    own : Tensor of shape (O,), or None
+        Labels that all points are scored against, the first columns of the scores; None for all labels.
     columns : Tensor of shape (P,)
         Column of each observed pair.
-    stands_for : Tensor of shape (C,), or None
+    drawn : Tensor of shape (groups, m), or None
+        Labels of the other columns, one row per group of points.
+    stands_for : Tensor of shape (O + m,), or None
         How many labels each column stands for as a negative; None for one each.
     """
 
-    labels: Tensor | None
+    own: Tensor | None
     columns: Tensor
-    stands_for: Tensor | None
+    drawn: Tensor | None = None
+    stands_for: Tensor | None = None
 
 
 class EmbeddingTraining(nn.Module):
@@ -174,8 +180,9 @@ class EmbeddingTraining(nn.Module):
     keep : float
         Share of the input features that are kept; the others are dropped out.
     negatives : int
-        Labels drawn at random that each batch is scored against, besides its own. 0 scores all labels. Those drawn
-        stand for all that are not in the batch, so that sums over negatives are on average those over all labels.
+        Labels drawn at random that each point is scored against, besides those of the batch. 0 scores all labels.
+        Those drawn stand for all that are not in the batch, so that sums over negatives are on average those over all
+        labels. The points of a batch are split into groups of equal size, each with labels of its own.
     labels_per_point : {"mean", "sum", "one"}
         "one" draws one observed label per point (the paper), "mean" takes the mean over all of them, which is the
         expectation of "one", and "sum" their sum.
@@ -220,33 +227,56 @@ class EmbeddingTraining(nn.Module):
         embedded = self.network(x, sparse=self.sparse)
         rows, labels = y.row_of_each, y.columns.long()
         chosen = _one_label_per_point(y)
-        candidates = self._candidates(labels)
-        vectors = self.network.label_vectors(candidates.labels, sparse=self.sparse)
-        loss = self._ranking_loss(self.network.scores(embedded, vectors), rows, labels, candidates, chosen)
+        candidates = self._candidates(labels, points.shape[0])
+        own, drawn = self._vectors(candidates)
+        scores = self._scores(embedded, own, drawn)
+        loss = self._ranking_loss(scores, rows, labels, candidates, chosen)
         if self.regulariser is None or not chosen.numel():
             return loss
-        return loss + self.strength * self._penalty(embedded, vectors, candidates, chosen)
+        return loss + self.strength * self._penalty(embedded, own, candidates, chosen)
 
-    def _candidates(self, labels: Tensor) -> _Candidates:
-        """Return all labels, or those of the batch, in rising order, and after them those drawn besides."""
+    def _candidates(self, labels: Tensor, n_points: int) -> _Candidates:
+        """Return all labels, or those of the batch, in rising order, and others drawn for each group of points."""
         if not self.negatives:
-            return _Candidates(None, labels, None)
+            return _Candidates(None, labels)
         own, columns = torch.unique(labels, return_inverse=True)
-        drawn, share = self._others(own)
-        stands_for = torch.ones(own.shape[0] + drawn.shape[0], device=labels.device)
+        drawn, share = self._others(own, min(_GROUPS, n_points))
+        stands_for = torch.ones(own.shape[0] + drawn.shape[1], device=labels.device)
         stands_for[own.shape[0] :] = share
-        return _Candidates(torch.cat([own, drawn]), columns, stands_for)
+        return _Candidates(own, columns, drawn, stands_for)
 
-    def _others(self, own: Tensor) -> tuple[Tensor, float]:
-        """Draw labels that are not among `own`; return them, and how many labels each of them stands for."""
+    def _others(self, own: Tensor, groups: int) -> tuple[Tensor, float]:
+        """Draw labels that are not among `own`, none of them twice.
+
+        Return them, one row per group (of fewer groups where labels are too few), and how many each stands for.
+        """
         n_others = self.Y.shape[1] - own.shape[0]
-        if self.negatives >= n_others:
-            ranks = torch.arange(n_others, device=own.device)
-        else:  # a label drawn twice counts once: whatever their number, all sets of labels are equally likely
-            ranks = torch.unique(torch.randint(n_others, (self.negatives,), device=own.device))
+        size = min(self.negatives, n_others)
+        groups = max(min(groups, n_others // max(size, 1)), 1)
+        ranks = _distinct(n_others, groups * size, own.device)
         # The label with r others below it is r plus the number of own labels below it.
         below = own - torch.arange(own.shape[0], device=own.device)
-        return ranks + torch.searchsorted(below, ranks, right=True), n_others / max(ranks.shape[0], 1)
+        drawn = ranks + torch.searchsorted(below, ranks, right=True)
+        return drawn.view(groups, size), n_others / max(size, 1)
+
+    def _vectors(self, candidates: _Candidates) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return the vectors of the own labels, and those drawn, one part per group."""
+        if candidates.own is None or candidates.drawn is None:
+            return self.network.label_vectors(candidates.own, sparse=self.sparse), ()
+        groups, size = candidates.drawn.shape
+        labels = torch.cat([candidates.own, candidates.drawn.flatten()])
+        vectors = self.network.label_vectors(labels, sparse=self.sparse)
+        own, *drawn = torch.split(vectors, [candidates.own.shape[0], *[size] * groups])
+        return own, tuple(drawn)
+
+    def _scores(self, embedded: Tensor, own: Tensor, drawn: tuple[Tensor, ...]) -> Tensor:
+        """Return the scores (n, O + m): of all points for the own labels, of each group for those drawn for it."""
+        scores = self.network.scores(embedded, own)
+        if not drawn:
+            return scores
+        groups = torch.tensor_split(embedded, len(drawn))
+        others = [self.network.scores(group, vectors) for group, vectors in zip(groups, drawn, strict=True)]
+        return torch.cat([scores, torch.cat(others)], 1)
 
     def _ranking_loss(
         self, scores: Tensor, rows: Tensor, labels: Tensor, candidates: _Candidates, chosen: Tensor
@@ -272,7 +302,7 @@ class EmbeddingTraining(nn.Module):
         vectors = vectors[columns]
         if self.regulariser == "glas":
             assert self.co_occurrence is not None
-            labels = columns if candidates.labels is None else candidates.labels[columns]
+            labels = columns if candidates.own is None else candidates.own[columns]
             return glas(vectors, times, self.co_occurrence.among(labels))
         if self.regulariser == "spread-out":
             return spread_out(vectors, times)
@@ -289,3 +319,12 @@ def _one_label_per_point(y: Rows) -> Tensor:
     lengths = y.lengths[with_labels]
     rank = (torch.rand(lengths.shape[0], device=lengths.device) * lengths).long()
     return y.offsets[with_labels].long() + torch.minimum(rank, lengths - 1)  # 0.99999997 * 5 is 5 in float32
+
+
+def _distinct(n: int, size: int, device: torch.device) -> Tensor:
+    """Draw `size` different numbers below n, in random order, without going through all n where these are many."""
+    if n > 4 * size:
+        found = torch.unique(torch.randint(n, (2 * size,), device=device))
+        if found.shape[0] >= size:
+            return found[torch.randperm(found.shape[0], device=device)[:size]]
+    return torch.randperm(n, device=device)[:size]
