@@ -159,16 +159,25 @@ def _search(lab: Lab) -> str:
     return markdown_table(["labels", "exact ms", "by codes ms", "recall@5", "candidates"], cells, left=())
 
 
-@table("glas-labels")
-def _labels(lab: Lab) -> str:
+def _glas_labels(rows: Sequence[Mapping[str, Any]]) -> str:
     cells = [
         [f"{row['labels']:,}", "all" if row["negatives"] == "all" else f"own and {int(row['negatives']):,}",
          f"{1000 * row['step s']:.0f}", *decimals(row, ("P@1", "P@5", "PSP@1", "PSP@5")),
          f"{row['exact ms']:.1f}", f"{row['codes ms']:.1f}"]
-        for row in lab.benchmarks["glas-labels"]["rows"]
+        for row in rows
     ]  # fmt: skip
     heads = ["labels", "scored", "step, CPU ms", "P@1", "P@5", "PSP@1", "PSP@5", "exact ms", "by codes ms"]
     return markdown_table(heads, cells, left=(1,))
+
+
+@table("glas-labels")
+def _labels(lab: Lab) -> str:
+    return _glas_labels(lab.benchmarks["glas-labels"]["rows"])
+
+
+@table("glas-labels-seeds")
+def _labels_seeds(lab: Lab) -> str:
+    return _glas_labels(lab.benchmarks["glas-labels-seeds"]["rows"])
 
 
 GLAS_COLUMNS = ("P@1", "PSP@1", "PSP@5", "train P@1", "gap")

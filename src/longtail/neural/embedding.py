@@ -324,7 +324,7 @@ def _one_label_per_point(y: Rows) -> Tensor:
 def _distinct(n: int, size: int, device: torch.device) -> Tensor:
     """Draw `size` different numbers below n, in random order, without going through all n where these are many."""
     if n > 4 * size:
-        found = torch.unique(torch.randint(n, (2 * size,), device=device))
+        found: Tensor = torch.unique(torch.randint(n, (2 * size,), device=device))
         if found.shape[0] >= size:
             return found[torch.randperm(found.shape[0], device=device)[:size]]
     return torch.randperm(n, device=device)[:size]
