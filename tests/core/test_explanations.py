@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -91,3 +93,11 @@ def test_what_cannot_be_explained_is_said():
         model.explain("a text", 0)
     with pytest.raises(ParameterError, match="means of ranks"):
         longtail.Ensemble(models=[longtail.DiSMEC()], combine="ranks").fit(TRAIN.X, TRAIN.Y).explain(TEST.X[:1], 0)
+
+
+def test_a_score_that_is_not_finite_is_not_explained(tmp_path):
+    model = longtail.DiSMEC(weight_dtype="float32").fit(TRAIN.X, TRAIN.Y)
+    model._keep(replace(model._weights, values=np.full_like(model._weights.values, np.inf)))
+    model.save(tmp_path / "m")  # anybody may write such a model
+    with pytest.raises(DataError, match=r"the score of label 0 is (inf|nan), which no contributions sum to"):
+        longtail.load_model(tmp_path / "m").explain(TEST.X[:1], 0)

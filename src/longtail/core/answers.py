@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,7 +14,7 @@ from longtail.core.predictions import Predictions
 from longtail.core.probabilities import available_if
 from longtail.core.registry import unknown
 from longtail.core.vocabulary import Vocabulary
-from longtail.errors import ParameterError
+from longtail.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from longtail.core.calibrated import ModelCalibration
@@ -261,6 +262,8 @@ class Answers(ABC):
         ------
         ParameterError
             If the model cannot explain its scores, or does not know the label.
+        DataError
+            If the score is not finite, as that of a model with infinite weights.
         """
         model: Any = self
         model.check_fitted()
@@ -269,7 +272,10 @@ class Answers(ABC):
         X = model._check_X(one_point(point, model.input_kind), fitted=True)
         if model.label_counts_[number] == 0:  # no model scores it
             raise ParameterError(f"label {number} has no training points, so it has no score to explain")
-        return self._explain(X, number)
+        found = self._explain(X, number)
+        if not math.isfinite(found.score):
+            raise DataError(f"the score of label {number} is {found.score}, which no contributions sum to")
+        return found
 
     def _explain(self, X: Any, label: int) -> Explanation:
         """Return the explanation of a label for the one point in X; both are checked, and the label has points."""
