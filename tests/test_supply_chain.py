@@ -54,3 +54,7 @@ def test_the_lock_can_be_read():
         assert "==" in pin
         assert digests
         assert all(len(digest) == 64 and set(digest) <= set("0123456789abcdef") for digest in digests)
+
+
+def test_every_pinned_version_has_a_digest():
+    assert list(lock.locked()) == lock.pinned(), "run `python -m scripts.lock`"
