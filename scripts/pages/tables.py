@@ -276,6 +276,9 @@ for _dataset in ("eurlex57k", "debian-depends", "yso-finna-en"):
 for _dataset in ("eurlex57k", "yso-finna-en"):
     TABLES[f"label-trees-{_dataset}"] = _stored(f"label-trees-{_dataset}")
 TABLES["label-trees-growth"] = _stored("growth-parabel")
+for _name in ("scale-out-yso-finna-en", "scale-out-yso-finna-en-100000"):
+    TABLES[_name] = _stored(_name)
+TABLES["scale-out-million"] = _stored("million-1000000-1000000")
 
 
 @table("label-trees-calibration")
