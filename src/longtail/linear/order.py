@@ -40,6 +40,6 @@ def shuffle(items, n, state):
         random ^= random << np.uint64(13)  # xorshift64
         random ^= random >> np.uint64(7)
         random ^= random << np.uint64(17)
-        other = np.int64((random >> np.uint64(32)) * np.uint64(j + 1) >> np.uint64(32))  # no division
+        other = np.int64(random % np.uint64(j + 1))
         items[j], items[other] = items[other], items[j]
     state[0] = random
