@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import shutil
@@ -112,3 +113,45 @@ def test_the_command_line_runs_where_everything_is_read_only(tmp_path):
     note, answer = done.stderr.splitlines()
     assert note.startswith("warning: the folders of longtail and of the user are read-only")
     assert answer.endswith("a.txt: the file is empty")
+
+
+INNER = {
+    "a function": ("@njit(cache=True)\ndef inner(x):\n    return 2 * x\n", "2 *", "3 *"),
+    "a constant": ("FACTOR = 2\n\n@njit(cache=True)\ndef inner(x):\n    return FACTOR * x\n", "= 2", "= 3"),
+    "a function that is not kept": ("@njit\ndef inner(x):\n    return 2 * x\n", "2 *", "3 *"),
+    "a function behind another": (
+        "@njit\ndef inner(x):\n    return innermost(x)\n\n@njit\ndef innermost(x):\n    return 2 * x\n", "2 *", "3 *",
+    ),
+    "what a function is made of": (
+        "from numba.extending import intrinsic\n\n@intrinsic\ndef inner(typing, x):\n    def generate(context, "
+        "builder, signature, args):\n        return factor(context, builder, args)\n    return x(x), generate\n\n"
+        "def factor(context, builder, args):\n    return builder.mul(args[0], args[0].type(2))\n", "type(2)", "type(3)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", INNER)
+@pytest.mark.parametrize(
+    "called", ["from parcel.inner import inner\n", "from parcel import inner as module\ninner = module.inner\n"]
+)
+def test_a_kernel_is_compiled_again_when_what_it_calls_has_changed(what, called, tmp_path, monkeypatch):
+    content, old, new = INNER[what]
+    package = tmp_path / "parcel"
+    package.mkdir()
+    imports = "from longtail.core.compiled import njit\n"
+    (package / "outer.py").write_text(f"{imports}{called}\n@njit(cache=True)\ndef outer(x):\n    return inner(x) + 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def call(content):
+        (package / "inner.py").write_text(imports + content)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "parcel"]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        outer = importlib.import_module("parcel.outer").outer
+        return outer(10), sum(outer.stats.cache_hits.values())
+
+    assert call(content) == (21, 0)
+    assert call(content) == (21, 1)
+    assert call(content.replace(old, new)) == (31, 0)
+    assert call(content.replace(old, new)) == (31, 1)

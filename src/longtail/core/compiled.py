@@ -2,7 +2,8 @@
 
 Numba keeps compiled kernels beside the sources, or in the user's cache folder. Where it can write to neither, as in a
 container or for a service user, it refuses to compile at all; kernels are then cached in a private folder under the
-system's temporary folder. A cache file that is empty or truncated is dropped and made again.
+system's temporary folder. A cache file that is empty or truncated is dropped and made again, and so is that of a
+kernel that calls something that was changed in another file.
 
 Cache files are pickles: Numba runs what is in them. So a temporary folder is used only if it is ours alone.
 """
@@ -17,12 +18,14 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
+
+from longtail.core.kernel_sources import digest_of_sources
 
 logger = logging.getLogger(__name__)
 
@@ -95,27 +98,38 @@ def _private_folder() -> Path | None:
 
 
 def _forgive(kernel: Any) -> None:
-    """Let a kernel be compiled again where its cache file is damaged, and used where it cannot be kept."""
+    """Let a kernel be compiled again where its cache file is damaged or outdated, and used where it cannot be kept."""
     files = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
     if files is None:  # another Numba
         return
     load, save = files.load, files.save
 
+    @lru_cache(maxsize=1)
+    def stamp() -> None:  # at the first use: what the kernel calls may be defined after it
+        files._source_stamp = (files._source_stamp, digest_of_sources(kernel.py_func))
+
     def load_or_drop(key: Any) -> Any:
+        stamp()
         try:
             return load(key)
         except Exception as error:  # whatever a pickle that was cut short raises
-            logger.warning("a file of compiled kernels is damaged (%s); compiling again", files._index_path)
-            logger.debug("the damage", exc_info=error)
+            _say_damaged(os.path.dirname(files._index_path))
+            logger.debug("the damage in %s", files._index_path, exc_info=error)
             with contextlib.suppress(OSError):
                 os.unlink(files._index_path)
             return None
 
     def save_if_possible(key: Any, data: Any) -> None:
+        stamp()
         with contextlib.suppress(OSError):  # a full disk
             save(key, data)
 
     files.load, files.save = load_or_drop, save_if_possible
+
+
+@cache  # one message per folder, however many of its files are damaged
+def _say_damaged(folder: str) -> None:
+    logger.warning("files of compiled kernels in %s are damaged; compiling again", folder)
 
 
 @njit(cache=True, nogil=True)
