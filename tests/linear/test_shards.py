@@ -101,7 +101,8 @@ def changed(model: DiSMEC, change) -> State:
     ("change", "said"),
     [
         (lambda state: state.values.update(shards=0), "shards is 0, but must be a whole number of at least 1"),
-        (lambda state: state.values.update(shards=99), "shard-000.. is missing"),
+        (lambda state: state.values.update(shards=len(state.arrays)), "shard-000.. is missing"),
+        (lambda state: state.values.update(shards=10**12), "shards is 1000000000000, but there are .. arrays"),
         (lambda state: state.values.update(shards="2"), "must be a whole number"),
         (lambda state: state.values.pop("shard-00001"), "shard-00001 is missing"),
         (lambda state: state.arrays.pop("shard-00001/ptr"), "the array ptr is missing"),

@@ -12,6 +12,7 @@ import numpy as np
 from longtail.core.compiled import copy_to, njit
 from longtail.linear.order import shuffle
 from longtail.linear.rare_problem import add_near, cut_sample, leave_far, number_features, start_rows, weigh_far
+from longtail.linear.sparse_rows import add_row, entries, row_dot
 
 MARGIN = np.float32(0.1)  # beyond -1, from which on a negative counts as near
 _EARLY_TOL = 0.3  # relative duality gap of a solve that is followed by a search
@@ -30,25 +31,21 @@ F32 = np.float32
 
 @njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy", inline="always")
 def _score(row, rows, w, bias_weight, bias):
-    total = F32(0)
-    for p in range(rows.ptr[row], rows.ptr[row + 1]):
-        total += w[rows.columns[p]] * rows.values[p]
-    return total + bias_weight * bias
+    return row_dot(rows.ptr, rows.columns, rows.values, row, w) + bias_weight * bias
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy", inline="always")
 def _visit(row, rows, diagonal, rate, a, w, bias_weight, bias):
-    """Move one dual variable to the optimum of its coordinate; returns the weight of the bias."""
+    """Move one dual variable to the optimum of its coordinate; returns the weight of the bias and the slack before."""
     slack = F32(1) - rows.y[row] * _score(row, rows, w, bias_weight, bias)
     old = a[row]
     new = max(old + (slack - diagonal[row] * old) * rate[row], F32(0))
     if new != old:
         a[row] = new
         step = (new - old) * rows.y[row]
-        for p in range(rows.ptr[row], rows.ptr[row + 1]):
-            w[rows.columns[p]] += step * rows.values[p]
+        add_row(rows.ptr, rows.columns, rows.values, row, step, w)
         bias_weight += step * bias
-    return bias_weight
+    return bias_weight, slack
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
@@ -72,6 +69,25 @@ def _look(rows, a, w, bias_weight, bias, active):
     return primal, (primal - (gained - 0.5 * square)) / max(primal, 1e-30), n_active
 
 
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def _pass(active, n_active, n_positives, rows, diagonal, rate, a, w, bias_weight, bias):
+    """Visit the first n_active rows of `active`, in its order, and move those that are not settled to its front.
+
+    Returns the weight of the bias and the number of these rows.
+    """
+    positive, n_kept = 0, 0
+    for j in range(n_active):
+        row = active[j]
+        bias_weight, slack = _visit(row, rows, diagonal, rate, a, w, bias_weight, bias)
+        if slack > 0 or a[row] > 0:
+            active[n_kept] = row
+            n_kept += 1
+        if j % _POSITIVES_EVERY == _POSITIVES_EVERY - 1:
+            bias_weight, _ = _visit(positive, rows, diagonal, rate, a, w, bias_weight, bias)
+            positive = (positive + 1) % n_positives
+    return bias_weight, n_kept
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def solve_rows(rows, n_positives, a, w, bias_weight, bias, tol, max_looks, state):
     """Solve a problem from given dual variables and their weights; the positives are its first rows.
@@ -88,12 +104,7 @@ def solve_rows(rows, n_positives, a, w, bias_weight, bias, tol, max_looks, state
     for _ in range(max_looks):
         for _ in range(_PASSES_BEFORE_LOOK):
             shuffle(active, n_active, state)
-            positive = 0
-            for j in range(n_active):
-                bias_weight = _visit(active[j], rows, diagonal, rate, a, w, bias_weight, bias)
-                if j % _POSITIVES_EVERY == _POSITIVES_EVERY - 1:
-                    bias_weight = _visit(positive, rows, diagonal, rate, a, w, bias_weight, bias)
-                    positive = (positive + 1) % n_positives
+            bias_weight, n_active = _pass(active, n_active, n_positives, rows, diagonal, rate, a, w, bias_weight, bias)
         primal, gap, n_active = _look(rows, a, w, bias_weight, bias, active)
         if gap <= tol:
             break
@@ -118,7 +129,7 @@ def find_near(points, w, n_features, bias_score, most, scratch):
         score = scratch.found_scores[t]
         if n_close <= most:
             score = F32(0)
-            for p in range(points.ptr[i], points.ptr[i + 1]):
+            for p in entries(points.ptr, i):
                 column = scratch.column[points.features[p]]
                 if column >= 0:
                     score += w[column] * points.values[p]
@@ -142,8 +153,7 @@ def _close(points, w, n_features, least, enough, scratch):
         f = scratch.features[k]
         if w[k] * points.largest[f] >= least:
             touched += points.by_feature_ptr[f + 1] - points.by_feature_ptr[f]
-            for p in range(points.by_feature_ptr[f], points.by_feature_ptr[f + 1]):
-                scores[points.by_feature_points[p]] += w[k] * points.by_feature_values[p]
+            add_row(points.by_feature_ptr, points.by_feature_points, points.by_feature_values, f, w[k], scores)
     n_close = 0
     if touched > _FEW * scores.shape[0]:
         for i in range(scores.shape[0]):
@@ -152,7 +162,7 @@ def _close(points, w, n_features, least, enough, scratch):
     for k in range(n_features):
         f = scratch.features[k]
         if w[k] * points.largest[f] >= least:
-            for p in range(points.by_feature_ptr[f], points.by_feature_ptr[f + 1]):
+            for p in entries(points.by_feature_ptr, f):
                 n_close = _take(points.by_feature_points[p], enough, n_close, scratch)
     return n_close
 

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longtail.core.compiled import copy_to, njit
+from longtail.linear.sparse_rows import add_row, entries
 
 LEAST_COST = np.float32(1e-3)
 F32 = np.float32
@@ -70,7 +71,7 @@ class Rows(NamedTuple):
     """A problem: rows with their labels (+1, -1), costs and squared lengths."""
 
     ptr: NDArray[np.int64]
-    columns: NDArray[np.int32]
+    columns: NDArray[np.uint32]
     values: NDArray[np.float32]
     y: NDArray[np.float32]
     costs: NDArray[np.float32]
@@ -92,7 +93,7 @@ class Far(NamedTuple):
 def number_features(points, near, first, end, scratch, n_features):
     """Number the features of some near points, after those that have a number."""
     for k in range(first, end):
-        for p in range(points.ptr[near[k]], points.ptr[near[k] + 1]):
+        for p in entries(points.ptr, near[k]):
             f = points.features[p]
             if scratch.column[f] < 0:
                 scratch.column[f] = n_features
@@ -109,7 +110,7 @@ def cut_sample(points, sample, scratch, n_own):
     for k in range(n_own):
         f = scratch.features[k]
         if points.common[f]:
-            for p in range(sample.ptr[f], sample.ptr[f + 1]):
+            for p in entries(sample.ptr, f):
                 ptr[sample.rows[p] + 1] += 1
     for s in range(n):
         ptr[s + 1] += ptr[s]
@@ -117,7 +118,7 @@ def cut_sample(points, sample, scratch, n_own):
     for k in range(n_own):
         f = scratch.features[k]
         if points.common[f]:
-            for p in range(sample.ptr[f], sample.ptr[f + 1]):
+            for p in entries(sample.ptr, f):
                 place = filled[sample.rows[p]]
                 columns[place], values[place] = k, sample.values[p]
                 filled[sample.rows[p]] += 1
@@ -186,7 +187,7 @@ def leave_far(points, sample, far, near, first, scratch, rows, a, w, bias_weight
     for k in range(first, near.shape[0]):
         u = points.weights[near[k]]
         far.totals[0] -= u
-        for p in range(points.ptr[near[k]], points.ptr[near[k] + 1]):
+        for p in entries(points.ptr, near[k]):
             j = scratch.column[points.features[p]]
             if j >= 0 and j < n_own:
                 far.weight[j] -= u
@@ -199,8 +200,7 @@ def leave_far(points, sample, far, near, first, scratch, rows, a, w, bias_weight
         if row < 0:
             far.totals[2] -= u
             continue
-        for p in range(rows.ptr[row], rows.ptr[row + 1]):
-            w[rows.columns[p]] += a[row] * rows.values[p]
+        add_row(rows.ptr, rows.columns, rows.values, row, a[row], w)
         bias_weight += a[row] * bias
         a[row], rows.costs[row], far.row_of_sample[s] = F32(0), LEAST_COST, -1
     return bias_weight
@@ -251,14 +251,14 @@ def add_near(points, near, first, scratch, rows, C, bias):
 @njit(cache=True, nogil=True)
 def _empty_rows(n_rows, size):
     return Rows(
-        np.zeros(n_rows + 1, np.int64), np.empty(size, np.int32), np.empty(size, np.float32),
+        np.zeros(n_rows + 1, np.int64), np.empty(size, np.uint32), np.empty(size, np.float32),
         np.full(n_rows, F32(-1)), np.empty(n_rows, np.float32), np.empty(n_rows, np.float32),
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
 def _write_point(points, point, scratch, rows, row, t):
-    for p in range(points.ptr[point], points.ptr[point + 1]):
+    for p in entries(points.ptr, point):
         rows.columns[t], rows.values[t] = scratch.column[points.features[p]], points.values[p]
         t += 1
     rows.ptr[row + 1] = t
@@ -269,5 +269,5 @@ def _write_point(points, point, scratch, rows, row, t):
 def _set_norms(rows, first, bias):
     for row in range(first, rows.y.shape[0]):
         rows.norms[row] = bias * bias
-        for p in range(rows.ptr[row], rows.ptr[row + 1]):
+        for p in entries(rows.ptr, row):
             rows.norms[row] += rows.values[p] * rows.values[p]

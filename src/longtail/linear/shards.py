@@ -81,7 +81,7 @@ class Shards:
         """Return what `to_state` or an earlier version saved; `check_numbers` must follow before its use."""
         if _COUNT not in state.values:
             return cls([Weights.from_state(state, n_features, n_labels)])
-        names = [_name(number) for number in range(state.whole(_COUNT, 1))]
+        names = [_name(number) for number in range(state.count(_COUNT, 1))]
         return cls([Weights.from_state(state.part(name), n_features, n_labels) for name in names])
 
     def check_numbers(self) -> None:
