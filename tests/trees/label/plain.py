@@ -65,12 +65,12 @@ def k_means(rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         centroids = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
 
 
-def brute_force(trees, X: np.ndarray, n_labels: int) -> np.ndarray:
+def brute_force(trees, X: np.ndarray, n_labels: int, power: int) -> np.ndarray:
     """Return the mean probability of every label from all paths of all trees, in float64 from the stored weights."""
     total = np.zeros((X.shape[0], n_labels))
     for tree in trees:
         margins = X.astype(np.float64) @ dense_weights(tree, X.shape[1]).T + tree.bias
-        losses = np.maximum(1 - margins, 0) ** 2
+        losses = np.maximum(1 - margins, 0) ** power
         path = np.zeros((X.shape[0], tree.n_nodes))
         for node in range(tree.n_nodes):
             for edge in range(tree.child_start[node], tree.child_start[node + 1]):

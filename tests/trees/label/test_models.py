@@ -8,7 +8,7 @@ import pytest
 from longtail import Bonsai, Parabel, load_model
 from longtail.core.checkpoint import Checkpoint
 from longtail.core.run import Run
-from longtail.errors import DataError, OutputError, ParameterError, TrainingError
+from longtail.errors import DataError, ModelError, OutputError, ParameterError, TrainingError
 from trees.label.plain import grouped_points
 
 X, Y = grouped_points()
@@ -144,7 +144,7 @@ def test_a_checkpoint_of_another_training_is_refused(model, tmp_path):
     "wrong",
     [
         {"beam": 0}, {"beam": 1.5}, {"n_trees": 0}, {"max_leaf": 0}, {"C": 0}, {"bias": -1}, {"prune": -0.1},
-        {"tol": 0}, {"max_passes": 0}, {"n_jobs": 0}, {"random_state": -1},
+        {"tol": 0}, {"max_passes": 0}, {"n_jobs": 0}, {"random_state": -1}, {"power": 0}, {"power": 5}, {"power": 2.5},
     ],
     ids=str,
 )  # fmt: skip
@@ -181,10 +181,24 @@ def test_parabel_takes_powers_of_two_as_children(wrong):
 
 
 def test_parabel_learns_with_wide_nodes_too():
-    binary, wide = make(Parabel, n_trees=1).fit(X, Y), make(Parabel, n_trees=1, n_children=np.int64(4)).fit(X, Y)
+    binary, wide = (make(Parabel, n_trees=1, n_children=np.int64(n)).fit(X, Y) for n in (2, 4))
     assert wide.trees_[0].n_nodes < binary.trees_[0].n_nodes
     assert hits(wide) > 0.97
     assert_same(wide, make(Parabel, n_trees=1, n_children=4, n_jobs=1).fit(X, Y))
+
+
+@each
+def test_the_power_is_saved_and_2_in_models_that_do_not_say_it(model):
+    fitted = make(model, n_trees=1, power=4).fit(X, Y)
+    state, loaded = fitted._get_state(), make(model)
+    loaded._set_state(state)
+    assert loaded.power == 4
+    state.values["power"] = 10**9  # would take for ever
+    with pytest.raises(ModelError, match="power is 1000000000"):
+        loaded._set_state(state)
+    del state.values["power"]
+    loaded._set_state(state)
+    assert loaded.power == 2
 
 
 def test_bonsai_takes_fewer_labels_than_children():

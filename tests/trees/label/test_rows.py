@@ -145,7 +145,7 @@ def test_numbers_of_one_byte_lead_nowhere_if_the_node_has_no_such_child():
     table[0, np.flatnonzero(table[0])[0]] = 0
     point = sparse.csr_matrix(np.ones((1, 3), np.float32))
     found, expected = (
-        search_module.search(point, [tree], 200, n_labels=200, beam=None, n_jobs=1)
+        search_module.search(point, [tree], 200, n_labels=200, beam=None, power=2, n_jobs=1)
         for tree in (altered, one_node(200, table))
     )
     np.testing.assert_array_equal(found.labels, expected.labels)

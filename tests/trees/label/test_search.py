@@ -10,12 +10,14 @@ from longtail import Bonsai, Parabel
 from longtail.core.predictions import empty_top
 from longtail.trees.label import search as search_module
 from longtail.trees.label.feature_index import indexed
+from longtail.trees.label.models import POWERS
 from trees.label.plain import brute_force, dense_weights, grouped_points, mean_probabilities
 
 X, Y = grouped_points()
 X_TEST = grouped_points(120, seed=5)[0]
 MODELS = {
-    "parabel": Parabel(n_trees=2, max_leaf=3, prune=0.01),
+    "parabel": Parabel(n_trees=2, n_children=2, max_leaf=3, prune=0.01),
+    "wide parabel": Parabel(n_trees=2, n_children=4, max_leaf=2, prune=0.01),
     "bonsai": Bonsai(n_trees=2, n_children=5, max_leaf=4, prune=0.01),
     "one leaf": Parabel(n_trees=1, prune=0.3),
     "labels beside nodes": Bonsai(n_trees=1, n_children=8, max_leaf=2),
@@ -25,12 +27,11 @@ every = pytest.mark.parametrize("name", MODELS)
 
 
 @every
-def test_a_full_beam_is_exact(name):
+@pytest.mark.parametrize("power", POWERS)
+def test_a_full_beam_is_exact(name, power):
     model = FITTED[name]
-    expected = brute_force(model.trees_, X_TEST.toarray(), 24)
-    model.set_params(beam=None)
-    found = model.predict(X_TEST, k=24)
-    model.set_params(beam=10)
+    expected = brute_force(model.trees_, X_TEST.toarray(), 24, power)
+    found = model.predict(X_TEST, k=24, beam=None, power=power)
     assert (found.labels >= 0).all()
     by_label = np.take_along_axis(expected, found.labels.astype(int), axis=1)
     np.testing.assert_allclose(found.scores, by_label, rtol=2e-4, atol=1e-7)
@@ -45,7 +46,7 @@ def test_a_narrow_beam_finds_some_labels_with_the_same_scores(name, beam):
     trees = model.trees_
     for tree in trees:
         model.trees_ = [tree]  # an average over trees that did not all reach a label is lower
-        expected = brute_force([tree], X_TEST.toarray(), 24)
+        expected = brute_force([tree], X_TEST.toarray(), 24, model.power)
         model.set_params(beam=beam)
         found = model.predict(X_TEST, k=24)
         kept = found.labels >= 0
@@ -127,7 +128,7 @@ def test_both_ways_to_keep_weights_are_in_use_and_agree_with_training():
     assert not wide.trees_[0].is_dense.any()
     points, _ = many_labels()
     wide.set_params(beam=None)
-    expected = brute_force(wide.trees_, points.toarray(), 90)
+    expected = brute_force(wide.trees_, points.toarray(), 90, wide.power)
     found = wide.predict(points, k=3)
     np.testing.assert_allclose(found.scores, -np.sort(-expected, axis=1)[:, :3], rtol=1e-3, atol=1e-6)
     fine = np.abs(dense_weights(wide.trees_[0], points.shape[1]))

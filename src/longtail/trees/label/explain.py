@@ -1,9 +1,10 @@
 """What each feature adds to the score of a label along its path through label trees.
 
-The score of a label in a tree is p = exp(g), g = -sum over the edges e of its path of h_e^2, where h_e = [1 - m_e]+ and
-the margin m_e = b_e + sum_f w_ef x_f is linear in the features. Both steps are shared out exactly:
+The score of a label in a tree is p = exp(g), g = -sum over the edges e of its path of h_e^q, where h_e = [1 - m_e]+, q
+is the model's power, and the margin m_e = b_e + sum_f w_ef x_f is linear in the features. Both steps are shared out
+exactly:
 
-edge   h_e(0)^2 - h_e(x)^2 goes to the features in proportion to w_ef x_f: the integrated gradients of -h_e^2 from the
+edge   h_e(0)^q - h_e(x)^q goes to the features in proportion to w_ef x_f: the integrated gradients of -h_e^q from the
        point without features (Sundararajan et al. 2017, eq. 1), in closed form
 tree   p(x) - p(0) = L(p(x), p(0)) (g(x) - g(0)) with the logarithmic mean L(a, b) = (a - b) / (log a - log b)
 
@@ -24,7 +25,7 @@ from longtail.trees.label.weights import TreeModel
 _LEAST_EXPONENT = -700.0  # exp of it is still above 0
 
 
-def explained(X: sparse.csr_matrix, trees: Sequence[TreeModel], label: int) -> Explanation:
+def explained(X: sparse.csr_matrix, trees: Sequence[TreeModel], label: int, power: int) -> Explanation:
     """Return the explanation of a label over the features of one point.
 
     Parameters
@@ -35,6 +36,8 @@ def explained(X: sparse.csr_matrix, trees: Sequence[TreeModel], label: int) -> E
         Trained trees.
     label : int
         Id of a label that has training points.
+    power : int
+        Power of [1 - w.x]+ in the score of a path.
 
     Returns
     -------
@@ -44,14 +47,16 @@ def explained(X: sparse.csr_matrix, trees: Sequence[TreeModel], label: int) -> E
     """
     contributions, bias, score = np.zeros(X.indices.size), 0.0, 0.0
     for tree in trees:
-        own, start, end = _along_path(X, tree, label)
+        own, start, end = _along_path(X, tree, label, power)
         low, high = np.exp(np.maximum([start, end], _LEAST_EXPONENT)).tolist()
         contributions += change_factor(end - start, high - low) * own / len(trees)
         bias, score = bias + low / len(trees), score + high / len(trees)
     return Explanation(label, score, [], bias, feature_weights(X.indices, X.data, contributions))
 
 
-def _along_path(X: sparse.csr_matrix, tree: TreeModel, label: int) -> tuple[NDArray[np.float64], float, float]:
+def _along_path(
+    X: sparse.csr_matrix, tree: TreeModel, label: int, power: int
+) -> tuple[NDArray[np.float64], float, float]:
     """Return the share of each feature in g(x) - g(0), g(0) and g(x); a tree without the label has g = -inf."""
     shares, start = np.zeros(X.indices.size), 0.0
     edges = _path(tree, label)
@@ -60,7 +65,7 @@ def _along_path(X: sparse.csr_matrix, tree: TreeModel, label: int) -> tuple[NDAr
     for node, edge in edges:
         parts = X.data * _edge_weights(tree, node, edge - int(tree.child_start[node]), X.indices) * tree.scale[edge]
         bias, total = float(tree.bias[edge]), float(parts.sum())
-        before, after = max(1 - bias, 0.0) ** 2, max(1 - bias - total, 0.0) ** 2
+        before, after = max(1 - bias, 0.0) ** power, max(1 - bias - total, 0.0) ** power
         shares += parts * change_factor(total, before - after)
         start -= before
     return shares, start, start + float(shares.sum())

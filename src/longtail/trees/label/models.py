@@ -20,7 +20,7 @@ from longtail.core.predictions import Predictions
 from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.threads import in_threads, thread_count
-from longtail.errors import DataError, ParameterError
+from longtail.errors import DataError, ModelError, ParameterError
 from longtail.linear.options import SolverOptions
 from longtail.objectives import resolve_weighting
 from longtail.trees.label.clustering import balanced_clusters, k_clusters
@@ -34,17 +34,20 @@ from longtail.trees.label.weights import TreeModel
 
 Plan = Callable[[int], LabelTree]
 
+POWERS = (1, 2, 3, 4)
+_EARLIER_POWER = 2  # of models that were saved before it could be chosen
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LabelTreeModel(Estimator):
     """Base of Parabel and Bonsai: label trees with a linear classifier for every child of every node.
 
     The classifiers of a node train on the points that have a label below the node. The score of a label is the mean
-    over trees of exp(-sum of [1 - w.x]+^2 along its path), in (0, 1]. Labels that no beam reaches are not predicted, so
-    a row may end in padding. Labels without training points are in no tree.
+    over trees of exp(-sum of [1 - w.x]+^power along its path), in (0, 1]. Labels that no beam reaches are not
+    predicted, so a row may end in padding. Labels without training points are in no tree.
     """
 
-    adjustable = free_on_resume = ("beam",)
+    adjustable = free_on_resume = ("beam", "power")
     trains_in_parts = True
 
     n_trees: int = 3
@@ -57,6 +60,7 @@ class LabelTreeModel(Estimator):
     max_passes: int = 20
     prune: float = 0.1
     beam: int | None = 10
+    power: int = 2
     n_jobs: int = -1
     random_state: int = 0
 
@@ -127,6 +131,8 @@ class LabelTreeModel(Estimator):
         check_whole("random_state", self.random_state, 0)
         if self.beam is not None:
             check_whole("beam", self.beam, 1)
+        check_whole("power", self.power, 1)
+        check_choice("power", self.power, POWERS)
         if self.hierarchy is not None and self.n_trees != 1:
             raise ParameterError(f"n_trees is {self.n_trees}, but a hierarchy is one tree; set n_trees to 1")
         thread_count(self.n_jobs)
@@ -195,18 +201,23 @@ class LabelTreeModel(Estimator):
             return TreeModel.of(tree, [node for arrays in results for node in trained_nodes(arrays)])
 
     def _predict(self, X: sparse.csr_matrix, k: int) -> Predictions:
-        return search(X, self.trees_, k, n_labels=self.n_labels_, beam=self.beam, n_jobs=self.n_jobs)
+        return search(
+            X, self.trees_, k, n_labels=self.n_labels_, beam=self.beam, power=int(self.power), n_jobs=self.n_jobs
+        )
 
     def _explain(self, X: sparse.csr_matrix, label: int) -> Explanation:
-        return explained(X, self.trees_, label)
+        return explained(X, self.trees_, label, int(self.power))
 
     def _get_state(self) -> State:
-        state = State({"n_trained": self.n_trained_, "n_trees": len(self.trees_)})
+        state = State({"n_trained": self.n_trained_, "n_trees": len(self.trees_), "power": int(self.power)})
         for i, tree in enumerate(self.trees_):
             state.nest(f"tree{i}", State(arrays=tree.to_arrays()))
         return state
 
     def _set_state(self, state: State) -> None:
+        self.power = state.whole("power") if "power" in state.values else _EARLIER_POWER
+        if self.power not in POWERS:
+            raise ModelError(f"power is {self.power}, but must be one of {', '.join(map(str, POWERS))}")
         self.n_trained_ = state.whole("n_trained")
         self.trees_ = [TreeModel.from_state(state.part(f"tree{i}")) for i in range(state.whole("n_trees", 1))]
 
@@ -224,9 +235,9 @@ class Parabel(LabelTreeModel):
 
     Parameters
     ----------
-    n_children : int, default 2
-        Children of an inner node, a power of two. With 2 the tree is binary, as in the paper; with 16, four halvings
-        make one node.
+    n_children : int, default 16
+        Children of an inner node, a power of two. With 16, four halvings make one node; with 2 the tree is binary, as
+        in the paper.
     n_trees : int, default 3
         Number of trees; each starts its clusterings from other random labels.
     max_leaf : int, default 100
@@ -241,7 +252,7 @@ class Parabel(LabelTreeModel):
         Cost of the loss of the node classifiers, in LIBLINEAR's scaling (see `DiSMEC`).
     bias : float, default 0.2
         Value of the constant feature; 0 for none.
-    tol : float, default 0.1
+    tol : float, default 0.01
         Relative duality gap at which the training of a classifier ends.
     max_passes : int, default 20
         Passes over the points of a node, at most.
@@ -250,6 +261,9 @@ class Parabel(LabelTreeModel):
     beam : int or None, default 10
         Nodes kept per level of the search; None for all (exact and slow). It may be changed after `fit`, or given to
         `predict`.
+    power : int, default 3
+        Power of the hinge in scores, 1 to 4: with a higher one, edges that are a little below their margin cost less,
+        and edges far below it more. It may be changed after `fit`, or given to `predict`.
     n_jobs : int, default -1
         Number of threads, -1 for all cores. The model does not depend on it.
     random_state : int, default 0
@@ -266,11 +280,13 @@ class Parabel(LabelTreeModel):
     -----
     Labels are compared by the sum of the unit-length features of their points (section 4.1). The classifiers of a node
     have the squared hinge loss and train on the points that have a label below the node (section 4.2). The score of a
-    label is the mean over trees of exp(-sum of [1 - w.x]+^2 along its path), in (0, 1] (section 4.3). Labels that no
-    beam reaches are not predicted: a row may end in padding.
+    label is the mean over trees of exp(-sum of [1 - w.x]+^power along its path), in (0, 1] (section 4.3, where the
+    power is 2). Labels that no beam reaches are not predicted: a row may end in padding.
     """
 
-    n_children: int = 2
+    n_children: int = 16
+    tol: float = 0.01
+    power: int = 3
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -317,6 +333,9 @@ class Bonsai(LabelTreeModel):
     beam : int or None, default 10
         Nodes kept per level of the search; None for all (exact and slow). It may be changed after `fit`, or given to
         `predict`.
+    power : int, default 2
+        Power of the hinge in scores, 1 to 4: with a higher one, edges that are a little below their margin cost less,
+        and edges far below it more. It may be changed after `fit`, or given to `predict`.
     n_jobs : int, default -1
         Number of threads, -1 for all cores. The model does not depend on it.
     random_state : int, default 0

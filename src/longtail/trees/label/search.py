@@ -4,8 +4,8 @@ All weights of a node are stored together, by feature: one pass over a point's f
 (the chunked layout of Etter et al. 2022, MSCM). A feature is looked up among the node's features by buckets of a few
 features each (`FeatureIndex`), or, where many points are at a node, in a table of all features.
 
-The score of a path is the sum of -[1 - w.x]+^2 over its edges (Prabhu et al. 2018, section 4.3). Its exponential, in
-(0, 1], takes the place of the label's probability; it is averaged over trees.
+The score of a path is the sum of -[1 - w.x]+^p over its edges, p being 2 in Prabhu et al. 2018 (section 4.3). Its
+exponential, in (0, 1], takes the place of the label's probability; it is averaged over trees.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _ZERO, _ONE = np.float32(0), np.float32(1)
 
 
 def search(
-    X: sparse.csr_matrix, trees: Sequence[TreeModel], k: int, *, n_labels: int, beam: int | None, n_jobs: int | None
-) -> Predictions:
+    X: sparse.csr_matrix, trees: Sequence[TreeModel], k: int, *, n_labels: int, beam: int | None, power: int,
+    n_jobs: int | None,
+) -> Predictions:  # fmt: skip
     """Return the k best labels per row of X; labels that no beam reaches are not among them.
 
     Parameters
@@ -52,6 +53,8 @@ def search(
         Number of labels.
     beam : int or None
         Nodes kept per level; None for all (exact).
+    power : int
+        Power of [1 - w.x]+ in the score of a path.
     n_jobs : int or None
         Number of threads.
 
@@ -75,7 +78,7 @@ def search(
         found, found_scores = buffers.pop() if buffers else (np.empty(shape, np.int32), np.empty(shape, np.float32))
         n_found = np.zeros((len(trees), end - first), np.int64)
         for t, (tree, width) in enumerate(zip(arrays, widths, strict=True)):
-            _search_tree(*rows, first, end, X.shape[1], tree, width, found[t], found_scores[t], n_found[t])
+            _search_tree(*rows, first, end, X.shape[1], tree, width, power, found[t], found_scores[t], n_found[t])
         _average(found, found_scores, n_found, n_labels, labels[first:end], scores[first:end])
         buffers.append((found, found_scores))
 
@@ -85,7 +88,9 @@ def search(
 
 
 @njit(cache=True, nogil=True)
-def _search_tree(x_start, x_features, x_values, first, end, n_features, tree, beam, found, found_scores, n_found):
+def _search_tree(
+    x_start, x_features, x_values, first, end, n_features, tree, beam, power, found, found_scores, n_found
+):
     """Find the labels that points first..end-1 reach, and the logarithms of their probabilities.
 
     The search goes level by level and handles all points that are at a node together.
@@ -122,8 +127,7 @@ def _search_tree(x_start, x_features, x_values, first, end, n_features, tree, be
                     _find(wanted, tree, v, rows)
                 _margins(x_start, x_values, first + i, tree, v, rows, margins)
                 for c in range(n_children):
-                    short = max(_ONE - margins[c], _ZERO)
-                    margins[c] = at_score[i, slot] - short * short
+                    margins[c] = at_score[i, slot] - _raised(max(_ONE - margins[c], _ZERO), power)
                 if only_labels:
                     _keep(children, margins, found[i, n_found[i] :], found_scores[i, n_found[i] :])
                     n_found[i] += n_children
@@ -138,6 +142,14 @@ def _search_tree(x_start, x_features, x_values, first, end, n_features, tree, be
                 for row in range(low, high):
                     table[features[row]] = 0
         at, at_score = coming, coming_score
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _raised(short, power):
+    raised = short
+    for _ in range(power - 1):
+        raised *= short
+    return raised
 
 
 @njit(cache=True, nogil=True)
