@@ -102,9 +102,10 @@ def test_a_sentence_transformers_folder_says_pooling_and_length(tmp_path: Path) 
     pooling.write_text(json.dumps({"pooling_mode_max_tokens": True}))
     with pytest.raises(ModelError, match="pools by max_tokens; only mean_tokens or cls_token"):
         TextFeatures(min_df=1, embeddings=folder).fit(TEXTS)
-    pooling.write_text("{")
-    with pytest.raises(ModelError, match="cannot be read as JSON"):
-        TextFeatures(min_df=1, embeddings=folder).fit(TEXTS)
+    for broken in ("{", "[" * 100_000):
+        pooling.write_text(broken)
+        with pytest.raises(ModelError, match="cannot be read as JSON"):
+            TextFeatures(min_df=1, embeddings=folder).fit(TEXTS)
 
 
 def test_says_what_is_wrong_with_a_folder(tmp_path: Path) -> None:

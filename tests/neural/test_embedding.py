@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from longtail.neural import embedding, losses
 from longtail.neural.device_csr import DeviceCsr
@@ -233,28 +234,72 @@ def test_sparse_gradients_are_the_dense_ones_with_each_row_once(data, widths, ne
     assert found["network.labels"].is_sparse == (negatives > 0)
 
 
+class Written(TorchDispatchMode):
+    """Count the values that operations write: new tensors and those changed in place, but not views."""
+
+    def __init__(self):
+        super().__init__()
+        self.values = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        found = operation(*args, **(kwargs or {}))
+        if operation.is_view:
+            return found
+        if operation == torch.ops.aten.index_put_.default:  # returns the whole table, but writes some of its rows
+            self.values += args[2].numel()
+            return found
+        for result in found if isinstance(found, (tuple, list)) else (found,):
+            if isinstance(result, torch.Tensor) and result.layout == torch.strided:
+                self.values += result.numel()
+        return found
+
+
+def step_among(data, n_labels, **changes):
+    """Return a training step on data whose labels are the first of `n_labels`."""
+    X, Y = (sparse.csr_matrix(part) for part in data)
+    many = sparse.csr_matrix((Y.data, Y.indices, Y.indptr), shape=(N, n_labels))
+    settings = {
+        "loss": losses.softmax_cross_entropy, "co_occurrence": CoOccurrence(many, "cpu"), "regulariser": "glas",
+        "weights": LabelWeights(None, np.bincount(Y.indices, minlength=n_labels), N), "strength": 1.0, "keep": 1.0,
+        "labels_per_point": "mean",
+    }  # fmt: skip
+    net = EmbeddingClassifier(D, n_labels, (6,))
+    return EmbeddingTraining(net, DeviceCsr(X, "cpu"), DeviceCsr(many, "cpu"), **(settings | changes))
+
+
 def test_what_a_step_touches_does_not_grow_with_the_labels(data):
     """The same batch among ever more labels: rows with a gradient, rows updated, and columns of the scores."""
-    X, Y = (sparse.csr_matrix(part) for part in data)
     points, touched = torch.tensor([5, 3, 0, 11]), []
-    own = np.unique(Y[points.numpy()].indices).size
+    own = int(data[1][points].any(0).sum())
     for n_labels in (L, 100 * L, 10_000 * L):
-        many = sparse.csr_matrix((Y.data, Y.indices, Y.indptr), shape=(N, n_labels))
-        net = EmbeddingClassifier(D, n_labels, (6,))
-        step = EmbeddingTraining(
-            net, DeviceCsr(X, "cpu"), DeviceCsr(many, "cpu"), loss=losses.softmax_cross_entropy,
-            weights=LabelWeights(None, np.bincount(Y.indices, minlength=n_labels), N),
-            co_occurrence=CoOccurrence(many, "cpu"), regulariser="glas", strength=1.0, keep=1.0, negatives=5,
-            labels_per_point="mean",
-        )  # fmt: skip
+        step = step_among(data, n_labels, negatives=5)
+        labels = step.network.labels
         optimisers = Optimisers(step, TrainingPlan())
-        before = net.labels.detach().clone()
+        before = labels.detach().clone()
         step.training_step(points).backward()
-        rows = net.labels.grad._indices()[0]
+        rows = labels.grad._indices()[0]
         optimisers.step(1.0)
         touched.append(len(rows))
-        assert int((net.labels != before).any(1).sum()) <= len(rows) <= own + 5 * len(points)
+        assert int((labels != before).any(1).sum()) <= len(rows) <= own + 5 * len(points)
     assert touched[1:] == [own + 5 * len(points)] * 2
+
+
+def test_the_work_of_a_step_does_not_grow_with_the_labels(data):
+    """All values that a step writes, its update included, as GLaS draws labels by default above 16,000 of them."""
+    points, work = torch.arange(N), []
+    own = int(data[1].any(0).sum())
+    for n_labels in (16_001, 50_000, 200_000):
+        step = step_among(data, n_labels, negatives=1000)
+        optimisers = Optimisers(step, TrainingPlan())
+        for _ in range(2):  # the first step makes the state of the optimisers, which has a row per label
+            optimisers.clear_gradients()
+            with Written() as written:
+                step.training_step(points).backward()
+                touched = step.network.labels.grad._indices().shape[1]
+                optimisers.step(1.0)
+        assert touched == own + 1000 * min(16, (n_labels - own) // 1000)
+        work.append(written.values)
+    assert max(work) < 1.1 * min(work)  # 15 groups fit into 16,001 labels, 16 into more
 
 
 @pytest.mark.parametrize("regulariser", ["glas", "spread-out", "gravity"])

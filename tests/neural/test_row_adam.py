@@ -121,6 +121,23 @@ def test_with_momentum_it_stays_close_to_adam_and_closer_than_sparse_adam():
     assert (lazy - plain).norm() > 0.2 * moved
 
 
+def test_rows_that_are_drawn_learn_as_fast_as_with_all_their_gradients():
+    """A gradient every fourth step that is four times as large, as it is when a quarter of the labels is drawn."""
+    moved = []
+    for sampled, every in ((False, 1), (True, 1), (True, 4), (False, 4)):
+        found = torch.nn.Parameter(torch.zeros(1, WIDTH))
+        optimiser = RowAdam([found], lr=0.01, sampled=sampled)
+        for step in range(1, 401):
+            rows = torch.arange(1 if step % every == 0 else 0)
+            found.grad = of_rows(rows, torch.full((1, WIDTH), float(every)))
+            optimiser.step()
+        moved.append(float(found.detach().mean()))
+    all_rows, drawn_always, drawn, as_it_was = moved
+    assert drawn_always == pytest.approx(all_rows, rel=1e-5)
+    assert drawn == pytest.approx(all_rows, rel=0.05)
+    assert as_it_was == pytest.approx(all_rows / 2, rel=0.05)
+
+
 def test_only_rows_with_a_gradient_are_touched():
     found = table()
     optimiser = RowAdam([found], lr=0.05)

@@ -216,7 +216,11 @@ class EmbeddingTraining(nn.Module):
     def parameter_groups(self, plan: TrainingPlan) -> list[dict[str, Any]]:
         tables = [self.network.features, self.network.labels]
         others = [p for p in self.network.parameters() if all(p is not table for table in tables)]
-        return [{"params": tables, "rows": True}, {"params": others}]
+        return [
+            {"params": tables[:1], "rows": True},
+            {"params": tables[1:], "rows": True, "sampled": self.negatives > 0},
+            {"params": others},
+        ]
 
     def training_step(self, points: Tensor) -> Tensor:
         """Return the mean loss over these points, plus the penalty."""

@@ -41,7 +41,7 @@ _SINGLE = ("softmax", "margin", "negative-mining")
 _DECOMPOSABLE = ("bce", "squared-hinge")
 _POINTS_AT_ONCE = 4096  # embedded at once in a prediction
 _MOST_LABELS_IN_FULL = 16_000  # with more labels, negatives="auto" scores each point against a sample of them
-_SAMPLE = 4000
+_SAMPLE = 1000
 _QUERIES = 1000  # training points on which the recall of the label search is measured
 
 
@@ -69,7 +69,7 @@ class GLaS(NetworkEstimator):
     negatives : int, "all" or "auto", default "auto"
         Labels drawn at random that each point is scored against, besides those of its batch; they stand for all
         others, so that sums over labels are on average what they are with "all". A sixteenth of the batch shares its
-        draws. Fewer are faster and less accurate. "auto" is "all" up to 16,000 labels and 4,000 above.
+        draws. Fewer are faster and less accurate. "auto" is "all" up to 16,000 labels and 1,000 above.
     labels_per_point : {"auto", "mean", "sum", "one"}, default "auto"
         How the labels of a point count in a step: their mean, their sum, or one of them drawn at random. "auto" is
         "mean" for losses that compare single labels with the others ("softmax", "margin", "negative-mining"), "sum"

@@ -16,7 +16,8 @@ class Optimisers:
 
     Groups come from `module.parameter_groups(plan)` if it exists: dicts with "params" and optionally "lr",
     "weight_decay" and either "sparse": True (SparseAdam, for embeddings with sparse=True) or "rows": True (RowAdam, for
-    large tables with gradients of either kind). Otherwise all parameters form one group.
+    large tables with gradients of either kind), with "sampled": True where steps draw the rows. Otherwise all
+    parameters form one group.
     """
 
     def __init__(self, module: nn.Module, plan: TrainingPlan) -> None:
@@ -29,7 +30,7 @@ class Optimisers:
             if group.get("sparse"):
                 sparse.append(settings)
             elif group.get("rows"):
-                rows.append(settings | decay)
+                rows.append(settings | decay | {"sampled": group.get("sampled", False)})
             else:
                 dense.append(settings | decay)
         self.parts: list[torch.optim.Optimizer] = []

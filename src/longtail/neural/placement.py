@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -90,7 +92,20 @@ def _accelerator(device: str) -> Any:
     # A step may leave parameters unused, e.g. embeddings of labels that are not in the batch.
     unused = DistributedDataParallelKwargs(find_unused_parameters=True)
     # `Placement.autocast` sets the precision, so that one process and several compute the same.
-    return Accelerator(cpu=device == "cpu", mixed_precision="no", kwargs_handlers=[unused])
+    accelerator = Accelerator(cpu=device == "cpu", mixed_precision="no", kwargs_handlers=[unused])
+    atexit.register(_leave_group, accelerator)
+    return accelerator
+
+
+def _leave_group(accelerator: Any) -> None:
+    """End the threads of the process group when the process ends: one that still ran would abort it.
+
+    They belong to the group, and wrapped modules, which the accelerator keeps, share it.
+    """
+    accelerator.free_memory()
+    gc.collect()
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 @contextlib.contextmanager

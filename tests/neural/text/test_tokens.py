@@ -193,13 +193,22 @@ def test_word_vectors_that_cannot_be_used_are_refused(tmp_path, content, message
         word_vectors(str(tmp_path / "v.npz"), ["a"], np.random.default_rng(0))
 
 
-def test_word_vectors_that_are_broken_are_refused(tmp_path):
-    (tmp_path / "v.txt").write_text("a 1 2\nb 1 nan\n")
-    with pytest.raises(ModelError, match="the vector of 'b' has numbers that are not finite"):
-        word_vectors(str(tmp_path / "v.txt"), ["a", "b"], np.random.default_rng(0))
+def test_word_vectors_that_are_broken_are_refused(tmp_path, recwarn):
+    for broken in ("nan", "1e99"):
+        (tmp_path / "v.txt").write_text(f"a 1 2\nb 1 {broken}\n")
+        with pytest.raises(ModelError, match="the vector of 'b' has numbers that are not finite"):
+            word_vectors(str(tmp_path / "v.txt"), ["a", "b"], np.random.default_rng(0))
+    assert not recwarn.list
     (tmp_path / "v.gz").write_bytes(gzip.compress(b"a 1 2\n" * 1000)[:-20])
     with pytest.raises(DataError, match="damaged or truncated"):
         word_vectors(str(tmp_path / "v.gz"), ["b"], np.random.default_rng(0))
     (tmp_path / "w.gz").write_bytes(b"no archive")
     with pytest.raises(DataError, match="damaged or truncated"):
         word_vectors(str(tmp_path / "w.gz"), ["b"], np.random.default_rng(0))
+
+
+def test_words_that_are_no_characters_are_refused(tmp_path):
+    words = np.array([0x110000], np.uint32).view("<U1")
+    np.savez(tmp_path / "w.npz", words=words, vectors=np.ones((1, 2), np.float32))
+    with pytest.raises(ModelError, match="numbers that are no characters"):
+        word_vectors(tmp_path / "w.npz", ["a"], np.random.default_rng(0))

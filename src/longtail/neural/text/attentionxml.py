@@ -243,7 +243,7 @@ class AttentionXML(TextModel):
         return state
 
     def _network_from(self, state: State) -> TextNetwork:
-        levels = [""] if "levels" not in state.values else [f"levels.{j}." for j in range(state.whole("levels", 2))]
+        levels = [""] if "levels" not in state.values else [f"levels.{j}." for j in range(state.count("levels", 2))]
         n_nodes = [state.array(f"{level}bias", np.float32, (None,)).size for level in levels]
         if n_nodes[-1] != self.n_labels_:
             raise ModelError(f"the network has {n_nodes[-1]} labels, but the model has {self.n_labels_}")

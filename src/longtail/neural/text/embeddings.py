@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from longtail.core.inputs import PathLike
 from longtail.core.state import State
-from longtail.errors import ModelError
+from longtail.errors import ModelError, first_line
 from longtail.neural.placement import place_to_predict, torch_threads
 from longtail.neural.text.encoder import TextEncoder, located
 from longtail.neural.text.label_head import encoded
@@ -120,6 +120,6 @@ def _settings(file: Path) -> dict[str, Any]:
         return {}
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{file} cannot be read as JSON ({error})") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{file} cannot be read as JSON ({first_line(error)})") from error
     return found if isinstance(found, dict) else {}

@@ -138,7 +138,11 @@ def _from_npz(path: Path) -> Iterator[tuple[str, Floats]]:
             f"{path}: needs as many words (strings) as vectors; words are {words.dtype} of shape {words.shape}, "
             f"vectors have shape {vectors.shape}"
         )
-    yield from zip(words.tolist(), vectors, strict=True)
+    try:
+        texts = words.tolist()
+    except (SystemError, ValueError) as error:  # what Python raises for numbers that are no characters
+        raise ModelError(f"{path}: words have numbers that are no characters") from error
+    yield from zip(texts, vectors, strict=True)
 
 
 def _from_text(path: Path) -> Iterator[tuple[str, Floats]]:
@@ -152,7 +156,8 @@ def _from_text(path: Path) -> Iterator[tuple[str, Floats]]:
                 continue  # word2vec's first line: number of words and width
             width = width or len(values)
             try:
-                vector = np.array(values, np.float32)
+                with np.errstate(over="ignore"):  # the vectors that are used must be finite
+                    vector = np.array(values, np.float32)
             except ValueError as error:
                 raise ModelError(f"{path}:{number}: {line[:60]!r} is not a word followed by numbers") from error
             if vector.size != width or width < 2:
