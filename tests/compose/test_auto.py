@@ -74,6 +74,19 @@ def test_a_machine_that_is_slower_than_estimated_tries_less(monkeypatch):
     assert portfolio.Stopwatch(EURLEX, None).allows(*portfolio.EVERY, together=True), "without minutes, no clock"
 
 
+def test_each_kind_of_model_has_a_pace_of_its_own(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(portfolio.time, "monotonic", lambda: now[0])
+    watch = portfolio.Stopwatch(EURLEX, 1.0)
+    now[0] += EURLEX.trial_seconds("bonsai")
+    watch.tried("bonsai")
+    assert watch.allows("bonsai", "dismec")
+    now[0] += 4 * EURLEX.trial_seconds("dismec")  # its final training will take four times the estimate, too
+    watch.tried("dismec")
+    assert watch.allows("bonsai", "dismec", "bonsai/pw-cb:0.5"), "only dismec is slow"
+    assert not watch.allows("bonsai", "dismec", "dismec/pw-cb:0.5")
+
+
 def test_the_most_of_the_tail_at_the_price_below_the_best_single_model():
     curves = [
         [Reached(("a",), 0.0, 80.0, 20.0), Reached(("a",), 0.5, 79.2, 25.0), Reached(("a",), 1.0, 78.0, 40.0)],

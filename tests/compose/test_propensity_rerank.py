@@ -67,9 +67,11 @@ def priced():
     """Points that a base has not seen, where the tail costs precision, and a module with a price stated on them."""
     data = longtail.make_longtail(n_points=800, n_features=500, n_labels=60, n_test_points=800)
     base = longtail.DiSMEC().fit(data.train.X, data.train.Y)
+    shares = (base.label_counts_ + 1) / (base.label_counts_ + 1).max()  # as propensities: rare labels are worth a price
+    given = {"base": base, "prefit": True, "propensity": shares}
 
     def fitted(loss, metric="P@1"):
-        model = longtail.PropensityRerank(base=base, prefit=True, max_precision_loss=loss, price_metric=metric)
+        model = longtail.PropensityRerank(**given, max_precision_loss=loss, price_metric=metric)
         model.fit(data.test.X, data.test.Y)
         at = [model.predict(data.test.X, k=5, exponent=exponent) for exponent in (0.0, model.exponent_)]
         before, after = (100 * score(Matches.of(found, data.test.Y), metric) for found in at)

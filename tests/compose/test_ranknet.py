@@ -127,7 +127,7 @@ def test_the_frontier_steps_where_the_rare_label_comes_first():
     assert frontier.height(held.log_odds) == pytest.approx(50 * np.exp(2) / 100 / best)
     assert frontier.exponent(held.log_odds) == 1.0
     strict = Frontier.below_base(held, inverse, loss=0.0)
-    assert strict.exponent(held.log_odds) == pytest.approx(0.25), "the last step before P@1 falls"
+    assert strict.exponent(held.log_odds) == pytest.approx(0.2925), "the last step before P@1 falls"
     assert strict.height(held.log_odds) == pytest.approx(90 / 100 / best)
 
 
@@ -136,6 +136,22 @@ def test_what_lacks_precision_from_the_start_is_worse_than_anything():
     frontier = Frontier.below_base(held, inverse, loss=0.1)
     assert frontier.height(held.log_odds[:, ::-1]) == pytest.approx(0.5 - 0.8)
     assert frontier.exponent(held.log_odds[:, ::-1]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("inverse", "spent"),
+    [
+        (1.05, False),  # re-ranking loses 10 points of precision and some of the gain
+        (1.14, False),  # it gains 1.2, less than a quarter of 10
+        (1.2, True),  # it gains 5.7
+    ],
+)
+def test_a_price_that_buys_little_is_not_spent(inverse, spent):
+    truth = np.repeat([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]], [80, 10, 10], axis=0)
+    labels, log_odds = np.tile(np.array([[0, 1]], np.int32), (100, 1)), np.tile([2.2, 2.19], (100, 1))
+    held = Candidates(labels, log_odds, truth.astype(bool), sparse.csr_matrix(truth))
+    frontier = Frontier.below_base(held, np.array([1.0, inverse]), loss=0.5)
+    assert (frontier.exponent(log_odds) > 0.1) == spent
 
 
 def test_an_exponent_says_how_much_precision_is_to_be_left():

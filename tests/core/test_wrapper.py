@@ -85,9 +85,9 @@ def test_an_ensemble_cannot_turn_to_scores_after_fit():
 
 def test_options_are_known_before_and_after_fit():
     model = UnitRows(model=PropensityRerank(base=bonsai(), folds=2))
-    assert model.options() == {"beam", "exponent"}
-    assert model.fit(X, Y).options() == {"beam", "exponent"}
-    with pytest.raises(ParameterError, match="takes no alpha; options are beam, exponent"):
+    assert model.options() == {"beam", "exponent", "power"}
+    assert model.fit(X, Y).options() == {"beam", "exponent", "power"}
+    with pytest.raises(ParameterError, match="takes no alpha; options are beam, exponent, power"):
         model.predict(X, alpha=0.5)
     assert UnitRows(model=Popularity()).fit(X, Y).options() == set()
 

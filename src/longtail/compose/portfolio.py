@@ -8,8 +8,8 @@ machine. Where minutes were asked for, a `Stopwatch` shortens the list on a mach
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,8 @@ class Look:
         Labels per point.
     unit : bool, default True
         Rows of features have length 1.
+    pace : mapping of str to float, default {}
+        By kind of model: how many times slower than estimated this machine is.
     """
 
     points: int
@@ -66,6 +68,7 @@ class Look:
     row: float
     per_point: float
     unit: bool = True
+    pace: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def at(cls, X: sparse.csr_matrix, Y: sparse.csr_matrix) -> Look:
@@ -78,7 +81,10 @@ class Look:
 
     def seconds(self, name: str) -> float:
         """Return the estimated seconds of one training on all points."""
-        if name.split("/")[0] == "bonsai":
+        return self.pace.get(_kind(name), 1.0) * self._usual_seconds(name)
+
+    def _usual_seconds(self, name: str) -> float:
+        if _kind(name) == "bonsai":
             return _TREES * self.tree_seconds()
         working_sets = self.points * self.labels >= _LEAST_WORK and self.few >= _LEAST_SHARE * self.labels
         rare = self.few if working_sets else 0
@@ -115,7 +121,7 @@ class Look:
 
     def final_seconds(self, *names: str, together: bool = False) -> float:
         """Return the estimated seconds of training the dearest of these models, or the dearest of each kind."""
-        dearest = [max((self.seconds(n) for n in names if n.split("/")[0] == kind), default=0.0) for kind in KINDS]
+        dearest = [max((self.seconds(n) for n in names if _kind(n) == kind), default=0.0) for kind in KINDS]
         return sum(dearest) if together else max(dearest)
 
     def seconds_of(self, *names: str, together: bool = False) -> float:
@@ -175,19 +181,32 @@ class Stopwatch:
 
     def __init__(self, look: Look, minutes: float | None) -> None:
         self._look, self._limit = look, None if minutes is None else 60 * minutes
-        self._began, self._estimated = time.monotonic(), 0.0
+        self._began = self._last = time.monotonic()
+        self._tried: list[str] = []
+        self._took: dict[str, float] = {}  # by kind: what one kind of model takes says little about the other
 
     def tried(self, *names: str) -> None:
-        """Note that models have been tried."""
-        self._estimated += sum(map(self._look.trial_seconds, names))
+        """Note that models of one kind have been tried since the last call."""
+        now, kind = time.monotonic(), _kind(names[0])
+        self._took[kind] = self._took.get(kind, 0.0) + now - self._last
+        self._tried += names
+        self._last = now
 
     def allows(self, *names: str, together: bool = False) -> bool:
-        """Return whether these models can all be tried and the choice be trained, at the pace so far."""
+        """Return whether these models can all be tried and the choice be trained, at the pace of their kinds so far."""
         if self._limit is None:
             return True
-        gone = time.monotonic() - self._began
-        ahead = max(self._look.seconds_of(*names, together=together) - self._estimated, 0.0)
-        return gone + max(gone / self._estimated, 1.0) * ahead <= self._limit
+        look = replace(self._look, pace=self._pace())
+        ahead = max(look.seconds_of(*names, together=together) - sum(map(look.trial_seconds, self._tried)), 0.0)
+        return time.monotonic() - self._began + ahead <= self._limit
+
+    def _pace(self) -> dict[str, float]:
+        """Return how many times the estimate trials of each kind have taken, at least 1; of others, as the slowest."""
+        pace = {}
+        for kind, took in self._took.items():
+            estimated = sum(self._look.trial_seconds(name) for name in self._tried if _kind(name) == kind)
+            pace[kind] = max(took / estimated, 1.0)
+        return dict.fromkeys(KINDS, max(pace.values(), default=1.0)) | pace
 
 
 def pairs(names: Sequence[str]) -> list[tuple[str, ...]]:
@@ -196,8 +215,12 @@ def pairs(names: Sequence[str]) -> list[tuple[str, ...]]:
     return alone + [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if len(_kinds((a, b))) > 1]
 
 
+def _kind(name: str) -> str:
+    return name.split("/")[0]
+
+
 def _kinds(names: Sequence[str]) -> set[str]:
-    return {name.split("/")[0] for name in names}
+    return set(map(_kind, names))
 
 
 def planned(look: Look, minutes: float | None, names: Sequence[str]) -> Plan:

@@ -37,8 +37,9 @@ class PropensityRerank(Reranker):
     base : Estimator or None, default None
         Any estimator; None stands for `DiSMEC`.
     max_precision_loss : float or None, default 1.0
-        Percentage points of `price_metric` that the exponent may cost on points that the base has not seen: the largest
-        such exponent is chosen (`exponent_`). None: it is 0.5, whatever it costs.
+        Percentage points of `price_metric` that the exponent may cost on points that the base has not seen. The one
+        that gains most is chosen (`exponent_`); the last part of its cost must buy a quarter of its size in PSP at the
+        same k. None: it is 0.5, whatever it costs.
     price_metric : str, default "P@1"
         The metric in which the price is stated, e.g. "P@5" or "nDCG@5".
     exponent : float or None, default None

@@ -32,10 +32,10 @@ class RankNet(Reranker):
     together, change them. Labels are ranked by `P / p_l^exponent` of the result, as `PropensityRerank` does without
     blocks.
 
-    The network learns from points that the base has not seen. All of them choose the exponent, so that it costs
-    `max_precision_loss` of the P@1 of the base (or of another `price_metric`). A fifth of them, from which the network
-    does not learn, choose the epoch with the best PSP@1 at that P@1; if no epoch is better than the start of the
-    network, no blocks are used.
+    The network learns from points that the base has not seen. All of them choose the exponent, by the rule of
+    `PropensityRerank`: it costs at most `max_precision_loss` of the P@1 of the base (or of another `price_metric`). A
+    fifth of them, from which the network does not learn, choose the epoch with the best PSP@1 at that P@1; if no epoch
+    is better than the start of the network, no blocks are used.
 
     Training needs the `deep` extra (torch), prediction does not. Scores are for ranking only.
 
