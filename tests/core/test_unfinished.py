@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ import longtail
 from longtail.core import store
 from longtail.core.checkpoint import Checkpoint
 from longtail.core.state import State
-from longtail.core.unfinished import remove_dead_temporaries, temporary_name, unfinished
+from longtail.core.unfinished import remove_dead_temporaries, temporary_folder, temporary_name, unfinished
 from longtail.data import read_dataset, write_dataset
 from longtail.errors import OutputError
 
@@ -137,3 +140,38 @@ def test_places_that_cannot_be_written_are_found_before_the_work(tmp_path):
     write_dataset(DATA, tmp_path / longest)
     with pytest.raises(OutputError, match="the name has more than 241 bytes"):
         write_dataset(DATA, tmp_path / f"m{longest}")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "stdout"])
+def test_a_device_or_a_pipe_is_not_replaced(kind, tmp_path):
+    path = tmp_path / "special.txt"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/proc/self/fd/1")  # as /dev/stdout, which may lead to a regular file
+    before = path.lstat()
+    with pytest.raises(OutputError, match=r"special\.txt is a device, a pipe or a socket"):
+        write_dataset(DATA, path, overwrite=True)
+    with pytest.raises(OutputError, match=r"special\.txt is a device, a pipe or a socket"):
+        store.check_free(path, kind="model", overwrite=True)
+    assert path.lstat().st_ino == before.st_ino
+
+
+def test_copies_of_a_killed_process_are_removed_by_the_next_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    work = "from longtail.core.unfinished import temporary_folder\nwith temporary_folder() as folder:\n"
+    work += "    (folder / 'copy').write_text('x')\n    print(folder, flush=True)\n    input()\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", work], env=os.environ | {"TMPDIR": str(tmp_path)}, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        left = Path(process.stdout.readline().strip())
+        foreign = tmp_path / "longtail-folder"
+        foreign.mkdir()
+        with temporary_folder() as folder:
+            assert left.stat().st_mode & 0o777 == folder.stat().st_mode & 0o777 == 0o700
+        assert (left / "copy").exists()  # its process is alive
+        process.kill()
+    with temporary_folder() as folder:
+        assert sorted(tmp_path.iterdir()) == sorted([folder, foreign])
+    assert list(tmp_path.iterdir()) == [foreign]

@@ -92,6 +92,16 @@ def test_errors_name_file_and_line(tmp_path, name, bad, message):
     assert str(caught.value).startswith(f"{tmp_path / name}:2")
 
 
+def test_probabilities_may_have_another_order_than_the_ranking(tmp_path, caplog):
+    rows = [b'{"labels": [1, 0], "scores": [0.2, 0.1]}', b'{"labels": [0, 1], "scores": [0.2, 1]}']
+    content = b"\n".join([*rows, b'{"labels": [], "scores": []}\n'])
+    found = read(tmp_path, content, "p.jsonl")
+    assert found.labels.tolist() == [[1, 0], [0, 1], [-1, -1]]
+    assert f"{tmp_path / 'p.jsonl'}:2: a later label is more probable, as in 1 of 3 rows" in caplog.text
+    with pytest.raises(DataError, match="only probabilities"):
+        read(tmp_path, content.replace(b"0.1", b"-0.1"), "p.jsonl")
+
+
 @pytest.mark.parametrize(
     ("labels", "scores", "message"),
     [

@@ -6,7 +6,6 @@ import datetime
 import json
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from longtail.bench.prepare import prepared
 from longtail.bench.recipe import Recipe
 from longtail.core.codec import encode
 from longtail.core.model import library_versions
+from longtail.core.unfinished import temporary_folder
 from longtail.errors import LongtailError
 
 
@@ -25,8 +25,8 @@ class RunError(LongtailError):
 def run_recipe(recipe: Recipe, data_root: Path, cache: Path) -> dict[str, Any]:
     """Return the result of a recipe, ready to be written as JSON; raise MissingData where its data is absent."""
     data = prepared(recipe, data_root, cache)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "result.json"
+    with temporary_folder() as folder:
+        file = folder / "result.json"
         # Files that parameters name are looked up where the data is.
         place = data_root if data_root.is_dir() else recipe.path.parent
         job = [str(path.resolve()) for path in (recipe.path, data, file, place)] + [recipe.name]

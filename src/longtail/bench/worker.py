@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from longtail.bench.recipe import Recipe
 from longtail.bench.study import read_file
 from longtail.core.model import load_model
 from longtail.core.store import size_in_bytes
+from longtail.core.unfinished import temporary_folder
 from longtail.data import Dataset, read_dataset
 from longtail.errors import LongtailError, ParameterError
 from longtail.workflow.apply import conform, predict_in_chunks
@@ -38,8 +38,8 @@ def measure(recipe: Recipe, data: Path) -> dict[str, Any]:
     model.fit(points, training.Y, label_names=training.label_names)
     train_s = time.perf_counter() - started
     train_peak = memory.peak()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model"
+    with temporary_folder() as folder:
+        path = folder / "model"
         model.save(path)
         size = size_in_bytes(path)
         model = load_model(path)

@@ -11,6 +11,8 @@ import os
 import re
 import secrets
 import shutil
+import stat
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +25,7 @@ except ImportError:  # Windows: no such locks, so nothing is ever taken for dead
     fcntl = None  # type: ignore[assignment]
 
 _TOKEN = "[0-9a-f]{8}"
+_COPIES = re.compile(f"longtail-{_TOKEN}")
 _ADDRESS = re.compile("[a-zA-Z][a-zA-Z0-9+.-]+:/")  # of which `Path` has made one slash
 _ROOM = len("..01234567.tmp")  # what a temporary name has more than the name itself
 
@@ -45,9 +48,18 @@ def check_place(path: Path) -> None:
         raise OutputError(f"{path}: no permission to write to this folder")
     if path.is_symlink() and not path.exists():
         raise OutputError(f"{path} is a symbolic link that leads nowhere; remove it, or choose another output path")
+    if _is_special(path):
+        raise OutputError(f"{path} is a device, a pipe or a socket, not a file; choose another output path")
     longest = _longest_name(path.parent)
     if len(os.fsencode(path.name)) > longest:
         raise OutputError(f"{path}: the name has more than {longest} bytes; choose a shorter one")
+
+
+def _is_special(path: Path) -> bool:
+    """Return whether something that is neither a file nor a folder would be replaced, as /dev/null or /dev/stdout."""
+    if path.is_symlink() and os.readlink(path).startswith("/proc/"):
+        return True
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _longest_name(folder: Path) -> int:
@@ -90,6 +102,36 @@ def unfinished(name: Callable[[str], Path], *, folder: bool = False) -> Iterator
         finally:
             if lock is not None:
                 os.close(lock)
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Make a folder for copies in the system's temporary folder, and remove it after the block.
+
+    Those that killed processes of this user left are removed first.
+
+    Yields
+    ------
+    Path
+        The folder, which only this user can read.
+    """
+    place = Path(tempfile.gettempdir())
+    with contextlib.suppress(OSError):  # a folder that cannot be listed
+        remove_dead(path for path in place.iterdir() if _COPIES.fullmatch(path.name) and _is_own_folder(path))
+    with unfinished(lambda token: place / f"longtail-{token}", folder=True) as folder:
+        folder.chmod(0o700)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_own_folder(path: Path) -> bool:
+    """Return whether a name in a folder that all users share is a folder of this user."""
+    with contextlib.suppress(OSError, AttributeError):  # it is gone; Windows, whose temporary folder is the user's own
+        found = path.lstat()
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return False
 
 
 def temporary_name(path: Path) -> Callable[[str], Path]:

@@ -5,6 +5,7 @@ and .txt (`label:score label:score`).
 from __future__ import annotations
 
 import json
+import logging
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -25,6 +26,9 @@ from longtail.errors import DataError, LongtailError, first_line
 Row = tuple[list[Any], list[float]]
 
 _BEYOND = 2**31 - 1  # label ids are int32
+_UNSORTED = "scores must not increase along a row: the best label comes first (only probabilities, from 0 to 1, may)"
+
+logger = logging.getLogger(__name__)
 
 
 def read_predictions(
@@ -35,6 +39,9 @@ def read_predictions(
     separator: str = SEPARATOR,
 ) -> Predictions:
     """Read predictions that `write_predictions` or another program wrote, best label first.
+
+    Scores must not increase along a row, unless all of them are probabilities: those of a ranking in favour of rare
+    labels may, and a warning says in how many rows.
 
     Parameters
     ----------
@@ -196,6 +203,8 @@ def _checked(labels: NDArray[Any], scores: NDArray[Any], error_at: Callable[[int
     with np.errstate(over="ignore", invalid="ignore"):
         singles = scores.astype(np.float32)
         rising = singles[:, 1:] > singles[:, :-1]
+        # Probabilities may have another order than a ranking that favours rare labels.
+        chances = bool(((singles >= 0) & (singles <= 1) | ~filled).all())
     repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
     overflown = np.isnan(singles) | (np.isinf(singles) & np.isfinite(scores))
     for wrong, message in (
@@ -203,9 +212,13 @@ def _checked(labels: NDArray[Any], scores: NDArray[Any], error_at: Callable[[int
         (filled[:, 1:] & ~filled[:, :-1], "a label follows the -1 that ends the row"),
         (repeated, "a label is predicted twice"),
         (overflown, "a score is NaN or too large for a 32-bit float"),
-        (rising & filled[:, 1:], "scores must not increase along a row: the best label comes first"),
+        (rising & filled[:, 1:] & ~chances, _UNSORTED),
     ):
         rows = np.flatnonzero(wrong.any(axis=1))
         if rows.size:
             raise error_at(int(rows[0]), message)
+    unsorted = np.flatnonzero((rising & filled[:, 1:]).any(axis=1))
+    if unsorted.size:
+        said = f"a later label is more probable, as in {unsorted.size:,} of {len(labels):,} rows; the order here counts"
+        logger.warning("%s", error_at(int(unsorted[0]), said))
     return Predictions(labels.astype(np.int32), singles)

@@ -11,7 +11,6 @@ import os
 import posixpath
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.fs
 
+from longtail.core.unfinished import temporary_folder
 from longtail.core.urls import protocol_of, shown
 from longtail.data import files
 from longtail.data.pairs import feature_pair, text_pair
@@ -47,11 +47,11 @@ def local_copy(url: str) -> Iterator[Path]:
         The copy: a file or a folder.
     """
     name = shown(url)
-    with tempfile.TemporaryDirectory(prefix="longtail-") as folder:
-        copy = Path(folder)
+    with temporary_folder() as folder:
+        copy = folder
         try:
             with _said(name):
-                copy = _copied(url, Path(folder))
+                copy = _copied(url, folder)
             yield copy
         except DataError as error:
             path = None if error.path is None else str(error.path).replace(str(copy), name)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from longtail.bench import memory
 from longtail.core.engine import Engine, Threads
 from longtail.core.run import Run
 from longtail.core.store import size_in_bytes
+from longtail.core.unfinished import temporary_folder
 from longtail.tune.candidate import Candidate
 from longtail.tune.curve import SWEPT, Point, curve_of, mean_curve
 from longtail.tune.points import Part
@@ -80,6 +79,6 @@ def fit(
 
 
 def _megabytes(model: Any) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        model.save(Path(folder) / "model")
-        return size_in_bytes(Path(folder) / "model") / 1e6
+    with temporary_folder() as folder:
+        model.save(folder / "model")
+        return size_in_bytes(folder / "model") / 1e6

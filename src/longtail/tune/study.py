@@ -25,7 +25,7 @@ try:
 except ImportError:  # Windows: processes cannot share a study there
     fcntl = None  # type: ignore[assignment]
 
-FORMAT = 1  # raise it when trials of an older file no longer compare with new ones
+FORMAT = 2  # raise it when trials of an older file no longer compare with new ones
 _NAME = "longtail tune"
 _IDENTITY, WORKER = "identity", "worker"
 # What a user would call the entries of the identity.
