@@ -52,6 +52,25 @@ def test_in_memory_everything_is_the_same():
     assert Workspace().joined([(np.ones(2, np.int32),)], (np.int32,))[0].tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("in_file", [False, True])
+def test_a_growing_array_is_what_was_added(tmp_path, monkeypatch, in_file):
+    monkeypatch.setattr(workspace, "_HELD", 32)
+    place = Workspace(tmp_path if in_file else None)
+    growing = place.growing(np.int64)
+    assert place.growing(np.uint8).array().tolist() == []
+    for number in range(50):
+        growing.append(number)
+        growing.extend([number, number])
+        growing.extend_bytes(np.full(number, 7, np.int64).data)
+    wanted = np.concatenate([np.repeat([number, 7], [3, number]) for number in range(50)])
+    assert len(growing) == wanted.size
+    found = growing.array()
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, wanted)
+    assert isinstance(found, np.memmap) == in_file
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nothing_at_all_can_be_joined_in_a_folder(tmp_path):
     assert [array.size for array in Workspace(tmp_path).joined(iter([]), (np.float32, np.int32))] == [0, 0]
 

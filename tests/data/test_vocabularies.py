@@ -89,6 +89,7 @@ def test_a_tree_joins_labels_by_their_nearest_ancestor_in_the_data():
     ("name", "content", "message"),
     [
         ("v.csv", "label\nx\n", "no column 'id' or 'uri'; columns are label"),
+        ("v.csv", 'id,"a\nb"\n1,2\n', r"columns are id, a\\nb"),
         ("v.csv", "id,label\n,x\n", "line 2: an id must be a non-empty string"),
         ("v.csv", "id,label\n", "the vocabulary is empty"),
         ("v.csv", "id,label\n1,\n", "line 2: a label must be a name"),
@@ -99,6 +100,7 @@ def test_a_tree_joins_labels_by_their_nearest_ancestor_in_the_data():
         ("v.json", '{"a": {"label": 3}}', "a label must be a name, or an object of names by language"),
         ("v.json", '[{"id": "a", "label": "x", "parents": [3]}]', "entry 1: parents must be a list of strings"),
         ("v.json", '[{"id": "a", "label": "x", "notation": [3]}]', "a notation must be a string"),
+        ("v.json", '[{"id": "a", "label": "x", "language": [3]}]', "entry 1: a language must be a string"),
         ("v.ttl", "@prefix nothing", "is not RDF .turtle."),
         ("v.rdf", "<rdf", "is not RDF .xml."),
         ("v.nt", "x y z", "is not RDF .nt."),

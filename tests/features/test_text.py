@@ -161,6 +161,9 @@ def test_refuses_what_is_not_a_text(texts: Any, message: str) -> None:
     "parameters",
     [
         {"ngram_range": (2, 1)},
+        {"ngram_range": (1.0, 2)},
+        {"ngram_range": (1, 10**12)},
+        {"char_ngrams": (1, True)},
         {"ngram_range": 2},
         {"min_df": 0},
         {"max_df": 1.5},

@@ -218,6 +218,8 @@ def test_a_loaded_model_keeps_the_stop_words_that_it_was_trained_with(
         ({"hashing": 8, "field_weights": {"title": 2.0}}, "set one of the two"),
         ({"field_weights": {}}, "weights by field"),
         ({"field_weights": {"title": -1.0}}, "field_weights of 'title' is -1.0"),
+        ({"field_weights": {"title": 1e30}}, "field_weights of 'title' is 1e\\+30, but must be at most 1,000,000"),
+        ({"char_weight": 1e30}, "char_weight is 1e\\+30, but must be at most"),
         ({"idf": "yes"}, "idf is 'yes'"),
     ],
 )

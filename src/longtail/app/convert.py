@@ -37,7 +37,8 @@ def convert(
         store.check_free(target, kind=KIND, overwrite=overwrite)
     else:
         files.check_free(target, overwrite=overwrite)
-    dataset = read(source, reading)
+    # Large data goes through files beside the target, which have no names and end with this process.
+    dataset = read(source, reading, workspace=target.parent)
     with status(f"writing {target}"):
         write_dataset(dataset, target, overwrite=overwrite)
     say(f"wrote {dataset.n_points:,} points with {dataset.n_labels:,} labels to {target}")

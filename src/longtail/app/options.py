@@ -141,11 +141,16 @@ def check_probabilities(model: Any, path: Path, *, with_points: bool = False) ->
     """Raise ParameterError if a model has no probabilities, or if no unseen points say what a threshold gives."""
     from longtail.errors import ParameterError
 
-    if not model.has_probabilities() or (with_points and model.own_calibration() is None):
-        lacks = "was not calibrated, which --budget and --recall need" if with_points else "has no probabilities"
-        raise ParameterError(
-            f"{path} {lacks}; calibrate it on points that it was not trained on: longtail calibrate {path} DATA"
+    if not model.has_probabilities():
+        lacks = "has no probabilities; calibrate it on points that it was not trained on"
+    elif with_points and model.own_calibration() is None:
+        lacks = (
+            "has probabilities, but --budget and --recall also need points that it was not trained on, to see how many "
+            "labels and which share of the observed ones a probability gives"
         )
+    else:
+        return
+    raise ParameterError(f"{path} {lacks}: longtail calibrate {path} DATA")
 
 
 def check_reads_texts(model: Any, path: Path) -> None:

@@ -58,6 +58,7 @@ def read(
     model: Any = None,
     label_names: list[str] | None = None,
     with_labels: bool = True,
+    workspace: Path | None = None,
 ) -> Any:
     """Read a dataset, and show on a terminal that this is running.
 
@@ -73,6 +74,8 @@ def read(
         Label ids follow this list.
     with_labels : bool, default True
         Whether labels and weights are read.
+    workspace : Path, optional
+        Folder for files that hold what is read.
 
     Returns
     -------
@@ -91,7 +94,7 @@ def read(
     try:
         with status(f"reading {path}"):
             started = time.perf_counter()
-            data = read_dataset(path, label_names=label_names, **chosen)
+            data = read_dataset(path, label_names=label_names, workspace=workspace, **chosen)
         logger.info("read %s in %.1f s: %r", path, time.perf_counter() - started, data)
         return data
     except DataError as error:

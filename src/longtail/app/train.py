@@ -117,7 +117,7 @@ def train(
         return estimator
 
     _check_settings(build, without_vocabulary(values))
-    dataset = read(data, reading)
+    dataset = read(data, reading, workspace=workspace)
     _check_kind(dataset, data, unit_rows=unit_rows)
     known = _vocabulary(vocabulary, language, dataset)
     estimator = build(text=dataset.X is None, values=with_vocabulary(values, known, dataset))

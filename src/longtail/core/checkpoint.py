@@ -114,6 +114,8 @@ class Checkpoint:
         """Raise OutputError for sources of another job; one that has none of the parts has no job either."""
         for source in self.sources:
             file = source / _JOB
+            if not file.is_file() and any(source.glob("*.safetensors")):
+                raise OutputError(f"{source} does not say whose its parts are: {_JOB} is missing; make it again")
             if file.is_file() and file.read_bytes() != identity.encode():
                 raise OutputError(
                     f"{source} belongs to another training: its data, parameters or version of longtail differ; make "

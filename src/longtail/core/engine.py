@@ -47,6 +47,7 @@ class Task:
     ahead: int | None
     memory: int
     keep: bool
+    whole: bool
     checkpoint: Checkpoint | None
     progress: Progress
 
@@ -97,6 +98,8 @@ class Engine(ABC):
 
     # Whether parts run outside this process, where its GPUs are of no use.
     elsewhere = True
+    # Whether other processes compute parts for this one.
+    has_helpers = False
 
     @abstractmethod
     def results(self, task: Task) -> AbstractContextManager[Iterator[Arrays]]:

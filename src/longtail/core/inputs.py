@@ -186,8 +186,9 @@ def check_labels(
     matrix = _canonical(_narrowed(matrix, "labels"))
     if matrix.data.size and not (matrix.data == 1).all():
         _check_values(matrix.data, relevances=relevances)
-        matrix = matrix.copy()
-        matrix.eliminate_zeros()
+        if not matrix.data.all():
+            matrix = matrix.copy()
+            matrix.eliminate_zeros()
     if n_points is not None and matrix.shape[0] != n_points:
         raise DataError(f"X has {n_points} points, but Y has {matrix.shape[0]}")
     if n_labels is not None and matrix.shape[1] != n_labels:

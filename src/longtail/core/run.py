@@ -66,6 +66,7 @@ class Run:
         ahead: int | None = None,
         memory: int = 0,
         keep: bool = True,
+        whole: bool = False,
     ) -> AbstractContextManager[Iterator[Arrays]]:
         """Compute independent parts, wherever the engine runs them; finished ones come from the checkpoint.
 
@@ -93,6 +94,9 @@ class Run:
             Bytes that a part needs while it runs, besides what is shared.
         keep : bool, default True
             Whether the checkpoint keeps single parts. If False, the caller keeps what it makes of them.
+        whole : bool, default False
+            Whether what follows in the training needs all results, as it needs features: a shard then computes them
+            all.
 
         Returns
         -------
@@ -101,8 +105,9 @@ class Run:
         """
         steps = [1] * len(parts) if sizes is None else sizes
         task = Task(
-            work, parts, shared, name, title, steps, mark, n_jobs, ahead, memory, keep, self.checkpoint, self.progress
-        )
+            work, parts, shared, name, title, steps, mark, n_jobs, ahead, memory, keep, whole, self.checkpoint,
+            self.progress,
+        )  # fmt: skip
         return self.engine.results(task)
 
     def each(self, step: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+import weakref
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,6 +21,8 @@ from longtail.core.memory import huge_zeros, read_only
 from longtail.errors import OutputError
 
 _LEAST = 1 << 20  # bytes from which on an array gets a file
+_HELD = 1 << 22  # bytes that a growing array holds in memory before they go to its file
+_CODES = {np.dtype(code): code for code in "Biqf"}  # of `array.array`
 
 
 class Workspace:
@@ -79,15 +83,15 @@ class Workspace:
         if self.folder is None:
             columns = list(zip(*pieces, strict=True)) or [()] * len(kinds)
             return [np.concatenate([np.empty(0, kind), *column]) for kind, column in zip(kinds, columns, strict=True)]
-        try:
-            with ExitStack() as stack:
-                files = [stack.enter_context(tempfile.TemporaryFile(dir=self.folder)) for _ in kinds]
-                for piece in pieces:
-                    for file, part, kind in zip(files, piece, kinds, strict=True):
-                        file.write(np.ascontiguousarray(part, kind).data)
-                return [_mapped(file, kind) for file, kind in zip(files, kinds, strict=True)]
-        except OSError as error:
-            raise OutputError(f"{self.folder}: no room for a working copy ({error.strerror or error})") from error
+        files = [_File(self.folder, kind) for kind in kinds]
+        for piece in pieces:
+            for file, part, kind in zip(files, piece, kinds, strict=True):
+                file.write(np.ascontiguousarray(part, kind).data)
+        return [file.mapped() for file in files]
+
+    def growing(self, dtype: DTypeLike) -> Growing:
+        """Return an empty array that grows at its end; in a folder, little of it is ever in memory."""
+        return Growing(np.dtype(dtype), self.folder)
 
     def keep(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return a read-only array with the same content: this one, or a copy in a file."""
@@ -98,7 +102,85 @@ class Workspace:
         return read_only(copy)
 
 
-def _mapped(file: IO[bytes], dtype: np.dtype[Any]) -> NDArray[Any]:
-    file.flush()
-    size = file.tell() // dtype.itemsize
-    return np.memmap(file, dtype, "r", shape=(size,)) if size else np.empty(0, dtype)  # nothing cannot be mapped
+class Growing:
+    """A one-dimensional array that grows at its end, as `Workspace.growing` makes it.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Type of the items: uint8, int32, int64 or float32.
+    folder : Path or None
+        Folder for the file that takes what is more than a few megabytes.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], folder: Path | None) -> None:
+        self._dtype, self._folder = dtype, folder
+        self._held: array[Any] = array(_CODES[dtype])
+        self._most = _HELD // dtype.itemsize
+        self._file: _File | None = None
+        self._n_written = 0
+
+    def __len__(self) -> int:
+        return self._n_written + len(self._held)
+
+    def append(self, item: float) -> None:
+        """Add one item."""
+        self._held.append(item)
+        self._spill()
+
+    def extend(self, items: Iterable[float]) -> None:
+        """Add a few items."""
+        self._held.extend(items)
+        self._spill()
+
+    def extend_bytes(self, content: Any) -> None:
+        """Add the items in a buffer, such as bytes or the data of an array of the same type."""
+        view = memoryview(content)
+        if view.nbytes:  # nothing cannot be cast
+            self._held.frombytes(view.cast("B"))
+            self._spill()
+
+    def _spill(self) -> None:
+        if len(self._held) < self._most or self._folder is None:
+            return
+        self._file = self._file or _File(self._folder, self._dtype)
+        self._file.write(memoryview(self._held))
+        self._n_written += len(self._held)
+        self._held = array(self._held.typecode)
+
+    def array(self) -> NDArray[Any]:
+        """Return the array, without a copy of what is in memory; nothing may be added afterwards."""
+        if self._file is None:
+            return np.frombuffer(self._held, self._dtype) if self._held else np.empty(0, self._dtype)
+        self._file.write(memoryview(self._held))
+        return self._file.mapped()
+
+
+class _File:
+    """A file without a name, which is written once and then mapped."""
+
+    def __init__(self, folder: Path, dtype: np.dtype[Any]) -> None:
+        self._folder, self._dtype = folder, dtype
+        with self._room():
+            self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by `mapped`, or below
+        weakref.finalize(self, self._file.close)  # after an error
+
+    def write(self, content: memoryview[Any]) -> None:
+        with self._room():
+            self._file.write(content)
+
+    def mapped(self) -> NDArray[Any]:
+        """Return what was written."""
+        with self._room(), self._file as file:
+            file.flush()
+            size = file.tell() // self._dtype.itemsize
+            if not size:  # nothing cannot be mapped
+                return np.empty(0, self._dtype)
+            return np.memmap(file, self._dtype, "r", shape=(size,))
+
+    @contextmanager
+    def _room(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OutputError(f"{self._folder}: no room for a working copy ({error.strerror or error})") from error

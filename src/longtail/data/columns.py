@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from longtail.core.inputs import PathLike
+from longtail.core.plain import plain
 from longtail.data import files, tables
 from longtail.data.encodings import as_utf8
 from longtail.data.jsonl import read_objects
@@ -76,7 +77,7 @@ def check_columns(path: PathLike, found: Sequence[str], columns: Sequence[str]) 
     for column in columns:
         if list(found).count(column) != 1:
             problem = f"no column {column!r}" if column not in found else f"column {column!r} occurs more than once"
-            raise DataError(f"{problem}; columns are {', '.join(found)}", path=path)
+            raise DataError(f"{problem}; columns are {plain(', '.join(found), 500)}", path=path)
 
 
 def _from_objects(path: PathLike, columns: Sequence[str]) -> dict[str, list[Any]]:

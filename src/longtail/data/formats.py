@@ -15,6 +15,7 @@ from scipy import sparse
 from longtail.core.inputs import PathLike
 from longtail.core.interrupts import plain_interrupts
 from longtail.core.urls import is_url
+from longtail.core.workspace import Workspace
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.data.labels import SEPARATOR, distinct
@@ -55,6 +56,7 @@ def read_dataset(
     label_names: Sequence[str] | None = None,
     n_features: int | None = None,
     n_labels: int | None = None,
+    workspace: PathLike | None = None,
 ) -> Dataset:
     """Read a dataset from a file, several files, standard input, or a table in memory.
 
@@ -100,6 +102,9 @@ def read_dataset(
         Width of X, for XC and .npz files, which may not show it. Wider data is an error.
     n_labels : int, optional
         Width of Y, likewise.
+    workspace : str or path-like, optional
+        Folder on a local disk for files without a name that hold what is read: then it is mapped, and memory does not
+        grow with the data. By default it is in memory.
 
     Returns
     -------
@@ -111,8 +116,12 @@ def read_dataset(
         If the file is missing, damaged or malformed; the message names file, line and field.
     ParameterError
         If an option cannot be used.
+    OutputError
+        If the workspace cannot be written.
     """
-    reading = Reading(text, fields, labels, label_texts, relevance, ids, weights, separator, delimiter, encoding)
+    reading = Reading(
+        text, fields, labels, label_texts, relevance, ids, weights, separator, delimiter, encoding, Workspace(workspace)
+    )
     widths = (n_features, n_labels)
     if not isinstance(source, (str, os.PathLike)):
         from longtail.data.frames import read_frame
@@ -143,7 +152,8 @@ def _read_local(
     found = shards.find_shards(source)
     if found is None:
         return _read_one(source, reading, label_names, widths)
-    return shards.concatenate([_read_one(path, reading, label_names, widths) for path in found], label_names)
+    parts = [_read_one(path, reading, label_names, widths) for path in found]
+    return shards.concatenate(parts, label_names, reading.workspace)
 
 
 def _read_one(
@@ -160,9 +170,9 @@ def _read_one(
 
                 _refuse_widths(path, widths)
                 return read_saved_frame(Path(path), reading, label_names=label_names)
-            return _read_matrices(path, label_names, *widths)
+            return _read_matrices(path, label_names, *widths, reading.workspace)
         if _format(path) in (*_XC, _NPZ) and text_pair(path) is None:
-            return _read_matrices(path, label_names, *widths)
+            return _read_matrices(path, label_names, *widths, reading.workspace)
         _refuse_widths(path, widths)
         return _read_texts(path, reading, label_names)
     except DataError as error:
@@ -185,7 +195,11 @@ def _format(path: PathLike) -> str:
 
 
 def _read_matrices(
-    path: PathLike, label_names: Sequence[str] | None, n_features: int | None, n_labels: int | None
+    path: PathLike,
+    label_names: Sequence[str] | None,
+    n_features: int | None,
+    n_labels: int | None,
+    workspace: Workspace,
 ) -> Dataset:
     if Path(path).is_dir():
         from longtail.data.directory import read_directory
@@ -196,17 +210,21 @@ def _read_matrices(
 
         dataset = read_npz(path)
     elif feature_pair(path) is not None:
-        return _follow_names(read_feature_pair(path, n_features=n_features, n_labels=n_labels), label_names)
+        pair = read_feature_pair(path, n_features=n_features, n_labels=n_labels, workspace=workspace)
+        return _follow_names(pair, label_names)
     else:
         from longtail.data.xc import read_xc
 
-        return _follow_names(read_xc(path, n_features=n_features, n_labels=n_labels), label_names)
+        found = read_xc(path, n_features=n_features, n_labels=n_labels, workspace=workspace)
+        return _follow_names(found, label_names)
     return _follow_names(_widened(dataset, n_features, n_labels), label_names)
 
 
 def _read_texts(path: PathLike, reading: Reading, label_names: Sequence[str] | None) -> Dataset:
     if text_pair(path) is not None:
-        return read_text_pair(path, label_names=label_names, with_labels=reading.labels is not None)
+        return read_text_pair(
+            path, label_names=label_names, with_labels=reading.labels is not None, workspace=reading.workspace
+        )
     suffix = _format(path)
     if suffix in _JSONL:
         from longtail.data.jsonl import read_jsonl

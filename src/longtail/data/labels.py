@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.inputs import PathLike
+from longtail.core.workspace import Growing, Workspace
 from longtail.data import files
 from longtail.errors import DataError, ParameterError, first_line
 
 SEPARATOR = ";"  # between the labels in a cell of a table
+_ROWS = 1 << 16  # points whose labels are renumbered at once
 
 
 def distinct(label_names: Sequence[str]) -> list[str]:
@@ -31,14 +33,22 @@ class LabelCollector:
 
     Ids follow `label_names`; other names get the ids after it, in sorted order. Without `label_names` all ids are in
     sorted order, so they do not depend on the order of the points.
+
+    Parameters
+    ----------
+    label_names : sequence of str, optional
+        Names of the first labels.
+    workspace : Workspace, optional
+        Where the matrix is; in memory by default.
     """
 
-    def __init__(self, label_names: Sequence[str] | None = None) -> None:
+    def __init__(self, label_names: Sequence[str] | None = None, workspace: Workspace | None = None) -> None:
         self._given = [] if label_names is None else distinct(label_names)
         self._ids = {name: i for i, name in enumerate(self._given)}
-        self._indices = array("i")
-        self._indptr = array("q", [0])
-        self._values: array[float] | None = None  # relevances, from the first that is not 1
+        self._workspace = workspace or Workspace()
+        self._indices, self._indptr = self._workspace.growing(np.int32), self._workspace.growing(np.int64)
+        self._indptr.append(0)
+        self._values: Growing | None = None  # relevances, from the first that is not 1
 
     def add_point(self, names: Iterable[str], relevances: Sequence[float] | None = None) -> None:
         """Add the labels of the next point; a name that occurs twice counts once.
@@ -63,7 +73,8 @@ class LabelCollector:
                     largest[label] = max(largest.get(label, 0.0), relevance)
             chosen = sorted(largest)
             if self._values is None and any(relevance != 1 for relevance in largest.values()):
-                self._values = array("f", [1.0]) * len(self._indices)
+                self._values = self._workspace.growing(np.float32)
+                self._values.extend_bytes(np.ones(len(self._indices), np.float32).data)
             if self._values is not None:
                 self._values.extend(largest[label] for label in chosen)
         self._indices.extend(chosen)
@@ -76,13 +87,24 @@ class LabelCollector:
         names = self._given + sorted(fresh)
         new_id = {name: i for i, name in enumerate(names)}
         renumbered = np.fromiter((new_id[name] for name in found), dtype=np.int32, count=len(found))
-        indices = renumbered[np.frombuffer(self._indices, dtype=np.intc)] if self._indices else np.empty(0, np.int32)
-        indptr = np.frombuffer(self._indptr, dtype=np.int64)
-        shape = (indptr.size - 1, len(names))
-        values = np.ones(indices.size, np.float32) if self._values is None else np.frombuffer(self._values, np.float32)
-        Y = sparse.csr_matrix((values.copy(), indices, indptr), shape=shape)
-        Y.sort_indices()
-        return Y, names
+        indptr = self._indptr.array()
+        rows = self._rows(renumbered, indptr, len(names))
+        values, indices = self._workspace.joined(rows, (np.float32, np.int32))
+        return sparse.csr_matrix((values, indices, indptr), shape=(indptr.size - 1, len(names)), copy=False), names
+
+    def _rows(
+        self, new_ids: NDArray[np.int32], indptr: NDArray[np.int64], width: int
+    ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int32]]]:
+        """Yield values and new ids of the labels of some points after another, in order within each point."""
+        found, values = self._indices.array(), None if self._values is None else self._values.array()
+        for first in range(0, indptr.size - 1, _ROWS):
+            starts = indptr[first : first + _ROWS + 1]
+            own = slice(int(starts[0]), int(starts[-1]))
+            indices = new_ids[found[own]]
+            data = np.ones(indices.size, np.float32) if values is None else np.array(values[own])
+            part = sparse.csr_matrix((data, indices, starts - starts[0]), shape=(starts.size - 1, width))
+            part.sort_indices()
+            yield part.data, part.indices
 
 
 @dataclass(frozen=True)

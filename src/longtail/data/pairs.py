@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from longtail.core.workspace import Workspace
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.data.labels import LabelCollector
@@ -49,14 +50,18 @@ def _partner(path: str | os.PathLike[str], pattern: re.Pattern[str], word: str) 
 
 
 def read_feature_pair(
-    path: str | os.PathLike[str], *, n_features: int | None = None, n_labels: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = None,
+    n_labels: int | None = None,
+    workspace: Workspace | None = None,
 ) -> Dataset:
     """Read `..._X_Xf.txt` and, beside it, `..._X_Y.txt`; a label with the value 0 is not a label."""
     from longtail.data.xc import read_sparse_rows  # compiles kernels; texts need none
 
     labels = _existing(path, feature_pair(path))
-    X = read_sparse_rows(path, width=n_features, what="features")
-    Y = read_sparse_rows(labels, width=n_labels, what="labels")
+    X = read_sparse_rows(path, width=n_features, what="features", workspace=workspace)
+    Y = read_sparse_rows(labels, width=n_labels, what="labels", workspace=workspace)
     _check_lengths(path, X.shape[0], labels, Y.shape[0])
     Y.eliminate_zeros()
     Y.data = np.ones_like(Y.data)
@@ -64,10 +69,14 @@ def read_feature_pair(
 
 
 def read_text_pair(
-    path: str | os.PathLike[str], *, label_names: Sequence[str] | None = None, with_labels: bool = True
+    path: str | os.PathLike[str],
+    *,
+    label_names: Sequence[str] | None = None,
+    with_labels: bool = True,
+    workspace: Workspace | None = None,
 ) -> Dataset:
     """Read `..._texts.txt` and, beside it, `..._labels.txt`. Without labels, only the texts are read."""
-    texts, collector = TextsBuilder(), LabelCollector(label_names)
+    texts, collector = TextsBuilder(workspace), LabelCollector(label_names, workspace)
     n_texts = 0
     for text in _lines(path):
         texts.append(text)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from longtail.core.fields import JOINT, field_prefix
 from longtail.core.parameters import check_choice
+from longtail.core.workspace import Workspace
 from longtail.data.dialects import check_delimiter
 from longtail.data.encodings import check_encoding
 from longtail.data.labels import SEPARATOR
@@ -33,6 +34,7 @@ class Reading:
     separator: str = SEPARATOR
     delimiter: str | None = None
     encoding: str | None = None
+    workspace: Workspace = field(default_factory=Workspace, compare=False)
 
     def __post_init__(self) -> None:
         several = isinstance(self.text, Iterable) and not isinstance(self.text, str)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -51,8 +50,9 @@ class RecordCollector:
             self._relevance_path = self._label_path.sibling(reading.relevance)
         self._id_path = None if reading.ids is None else FieldPath(reading.ids)
         self._weight_path = None if reading.weights is None else FieldPath(reading.weights)
-        self._texts, self._ids, self._weights = TextsBuilder(), TextsBuilder(), array("f")
-        self._labels, self._text_of_label = LabelCollector(label_names), dict[str, str]()
+        place = reading.workspace
+        self._texts, self._ids, self._weights = TextsBuilder(place), TextsBuilder(place), place.growing(np.float32)
+        self._labels, self._text_of_label = LabelCollector(label_names, place), dict[str, str]()
         self._first: tuple[int, list[str]] | None = None
         self.n_points = self._n_null = 0
 
@@ -90,7 +90,7 @@ class RecordCollector:
         return Dataset(
             Y=Y, texts=Texts(*self._texts.arrays()), label_names=names, label_texts=texts,
             ids=None if self._id_path is None else Texts(*self._ids.arrays()),
-            weights=None if self._weight_path is None else np.frombuffer(self._weights, np.float32),
+            weights=None if self._weight_path is None else self._weights.array(),
         )  # fmt: skip
 
     def _find(self, path: FieldPath, record: Mapping[str, Any], place: int) -> Any:

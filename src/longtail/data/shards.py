@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,8 @@ from scipy import sparse
 
 from longtail.core import store
 from longtail.core.inputs import PathLike
+from longtail.core.unfinished import temporary_folder
+from longtail.core.workspace import Workspace
 from longtail.data import files
 from longtail.data.dataset import Dataset
 from longtail.data.labels import distinct
@@ -78,7 +79,9 @@ def _in_folder(folder: Path) -> list[Path] | None:
     return found
 
 
-def concatenate(parts: Sequence[Dataset], label_names: Sequence[str] | None = None) -> Dataset:
+def concatenate(
+    parts: Sequence[Dataset], label_names: Sequence[str] | None = None, workspace: Workspace | None = None
+) -> Dataset:
     """Return the points of all datasets as one, labels matched by name where they have names.
 
     Parameters
@@ -87,25 +90,28 @@ def concatenate(parts: Sequence[Dataset], label_names: Sequence[str] | None = No
         Datasets with the same parts.
     label_names : sequence of str, optional
         Label ids follow this list; other labels come after it, in sorted order.
+    workspace : Workspace, optional
+        Where the result is; in memory by default.
 
     Returns
     -------
     Dataset
     """
+    workspace = workspace or Workspace()
     names = None if parts[0].label_names is None else _all_names(parts, label_names)
     texts_of: dict[str, str] = {}
     for part in parts:
         texts_of |= dict(zip(part.label_names or (), part.label_texts or (), strict=False))
-    X = None if parts[0].X is None else _stacked([part.X for part in parts])
+    X = None if parts[0].X is None else _stacked([part.X for part in parts], workspace)
     texts, ids = ([getattr(part, what) for part in parts] for what in ("texts", "ids"))
     weights: list[Any] = [part.weights for part in parts]
     return Dataset(
-        Y=_stacked([_renumbered(part, names) for part in parts]),
+        Y=_stacked([_renumbered(part, names) for part in parts], workspace),
         X=X,
-        texts=None if texts[0] is None else _joined(texts),
+        texts=None if texts[0] is None else _joined(texts, workspace),
         label_names=names,
         label_texts=None if names is None or not texts_of else [texts_of.get(name, name) for name in names],
-        ids=None if ids[0] is None else _joined(ids),
+        ids=None if ids[0] is None else _joined(ids, workspace),
         weights=None if weights[0] is None else np.concatenate(weights),
     )
 
@@ -125,24 +131,27 @@ def _renumbered(part: Dataset, names: list[str] | None) -> sparse.csr_matrix:
     return sparse.csr_matrix((part.Y.data, new_ids[part.Y.indices], part.Y.indptr), shape=shape)
 
 
-def _stacked(matrices: Sequence[sparse.csr_matrix]) -> sparse.csr_matrix:
-    width = max(matrix.shape[1] for matrix in matrices)
-    wide = [sparse.csr_matrix((m.data, m.indices, m.indptr), shape=(m.shape[0], width)) for m in matrices]
-    return sparse.vstack(wide, format="csr")
+def _stacked(matrices: Sequence[sparse.csr_matrix], workspace: Workspace) -> sparse.csr_matrix:
+    pieces = ((part.data, part.indices) for part in matrices)
+    data, indices = workspace.joined(pieces, (np.float32, np.int32))
+    indptr = np.cumsum(np.concatenate([[0], *(np.diff(part.indptr) for part in matrices)]), dtype=np.int64)
+    shape = (indptr.size - 1, max(part.shape[1] for part in matrices))
+    return sparse.csr_matrix((data, indices, indptr), shape=shape, copy=False)
 
 
-def _joined(texts: Sequence[Texts]) -> Texts:
+def _joined(texts: Sequence[Texts], workspace: Workspace) -> Texts:
     packed = [part.packed() for part in texts]
     starts = np.cumsum([0] + [part.buffer.size for part in packed])
     offsets = [part.offsets[:-1] + start for part, start in zip(packed, starts[:-1], strict=True)]
-    return Texts(np.concatenate([part.buffer for part in packed]), np.concatenate([*offsets, starts[-1:]]))
+    (buffer,) = workspace.joined(((part.buffer,) for part in packed), (np.uint8,))
+    return Texts(buffer, np.concatenate([*offsets, starts[-1:]]))
 
 
 @contextmanager
 def standard_input() -> Iterator[Path]:
     """Copy standard input to a temporary file whose name says what it looks like: JSON, Parquet, XC or a table."""
-    with tempfile.TemporaryDirectory(prefix="longtail-") as folder:
-        raw = Path(folder) / "stdin"
+    with temporary_folder() as folder:
+        raw = folder / "stdin"
         with open(raw, "wb") as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
         with open(raw, "rb") as stream:

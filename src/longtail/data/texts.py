@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from longtail.core.workspace import Workspace
 from longtail.errors import DataError, first_line
 
 
@@ -135,11 +135,18 @@ class Texts(Sequence[str]):
 
 
 class TextsBuilder:
-    """Builder of `Texts`: collects texts in a growing byte buffer."""
+    """Builder of `Texts`: collects texts in a growing byte buffer.
 
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-        self._offsets = array("q", [0])
+    Parameters
+    ----------
+    workspace : Workspace, optional
+        Where the buffer is; in memory by default.
+    """
+
+    def __init__(self, workspace: Workspace | None = None) -> None:
+        workspace = workspace or Workspace()
+        self._bytes, self._offsets = workspace.growing(np.uint8), workspace.growing(np.int64)
+        self._offsets.append(0)
 
     def append(self, text: str) -> None:
         """Add a text."""
@@ -147,9 +154,9 @@ class TextsBuilder:
 
     def append_bytes(self, encoded: bytes | memoryview[Any]) -> None:
         """Add a text that is already UTF-8."""
-        self._bytes += encoded
+        self._bytes.extend_bytes(encoded)
         self._offsets.append(len(self._bytes))
 
     def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Return buffer and offsets without a copy; the builder must not be used afterwards."""
-        return np.frombuffer(self._bytes, dtype=np.uint8), np.frombuffer(self._offsets, dtype=np.int64)
+        return self._bytes.array(), self._offsets.array()

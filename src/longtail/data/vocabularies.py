@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from longtail.core.inputs import PathLike
+from longtail.core.plain import plain
 from longtail.core.vocabulary import Concept, Vocabulary
 from longtail.data import files
 from longtail.data.dialects import SAMPLE_BYTES, find_dialect
@@ -99,7 +100,9 @@ def _csv_rows(text: str, suffix: str, path: PathLike) -> Iterator[tuple[str, dic
         columns = list(rows.fieldnames or [])
         for wanted in ("id", "label"):
             if not any(name in columns for name in _CALLED[wanted]):
-                said = f"no column {' or '.join(map(repr, _CALLED[wanted]))}; columns are {', '.join(columns)}"
+                said = (
+                    f"no column {' or '.join(map(repr, _CALLED[wanted]))}; columns are {plain(', '.join(columns), 500)}"
+                )
                 raise DataError(said, path=path)
         for row in rows:
             yield f"line {rows.line_num + dialect.skipped}", {key: value for key, value in row.items() if value}
@@ -139,9 +142,11 @@ def _merged(rows: Iterable[tuple[str, Mapping[str, Any]]], path: PathLike) -> di
             label = str(label)
         if not isinstance(label, str) or not label:
             raise DataError(f"{place}: an id must be a non-empty string", path=path)
-        names = found["label"]
+        names, language = found["label"], found["language"]
+        if language is not None and not isinstance(language, str):
+            raise DataError(f"{place}: a language must be a string", path=path)
         if isinstance(names, str):
-            names = {found["language"] or "": names}
+            names = {language or "": names}
         if not isinstance(names, dict) or not all(isinstance(part, str) for pair in names.items() for part in pair):
             raise DataError(f"{place}: a label must be a name, or an object of names by language", path=path)
         notation = found["notation"]

@@ -7,7 +7,7 @@ empty line is a point without labels and features. Labels and features may be un
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -19,6 +19,7 @@ from scipy import sparse
 
 from longtail.core.inputs import PathLike
 from longtail.core.threads import in_threads, thread_count
+from longtail.core.workspace import Workspace
 from longtail.data import files, xc_kernels
 from longtail.data.dataset import Dataset
 from longtail.data.limits import COLUMNS, LINE_BYTES
@@ -33,8 +34,13 @@ _ROWS_HEADER = re.compile(rb"(\d+) +(\d+) *\r?\n?")
 _ROUNDS_TO_INFINITY = 2.0**128 - 2.0**103  # half a unit above the largest float32
 
 
-def read_xc(path: PathLike, *, n_features: int | None = None, n_labels: int | None = None) -> Dataset:
-    """Read an XC file; `n_features` and `n_labels` are the widths of X and Y, at least those of the file."""
+def read_xc(
+    path: PathLike, *, n_features: int | None = None, n_labels: int | None = None, workspace: Workspace | None = None
+) -> Dataset:
+    """Read an XC file; `n_features` and `n_labels` are the widths of X and Y, at least those of the file.
+
+    X and Y are in memory, or in files of a workspace.
+    """
     with files.reading(path) as stream:
         first = stream.readline(LINE_BYTES.value() + 1)
         files.check_line(first, path, 1)
@@ -43,7 +49,7 @@ def read_xc(path: PathLike, *, n_features: int | None = None, n_labels: int | No
         header = _read_header(first, path, n_features, n_labels)
         rest = b"" if header.given else first
         limits = header.n_labels, header.n_features
-        parsed = _Lines(path, header)
+        parsed = _Lines(path, header, workspace)
         with in_threads(
             lambda block: _parse_block(block, *limits),
             _blocks_of_lines(stream, rest, path),
@@ -55,7 +61,9 @@ def read_xc(path: PathLike, *, n_features: int | None = None, n_labels: int | No
     return Dataset(Y=Y, X=X)
 
 
-def read_sparse_rows(path: PathLike, *, width: int | None, what: str) -> sparse.csr_matrix:
+def read_sparse_rows(
+    path: PathLike, *, width: int | None, what: str, workspace: Workspace | None = None
+) -> sparse.csr_matrix:
     """Return the matrix of a file with a header `rows columns` and lines `index:value ...`; `what` its columns are."""
     with files.reading(path) as stream:
         match = _ROWS_HEADER.fullmatch(stream.readline(100))
@@ -66,7 +74,7 @@ def read_sparse_rows(path: PathLike, *, width: int | None, what: str) -> sparse.
             expected = _MAX_WIDTH if width is None else width
             raise DataError(f"the header says {n_columns} {what}, but {expected} are expected", path=path, line=1)
         # The lines are those of an XC file without labels; only the header differs.
-        parsed = _Lines(path, _Header(True, n_points, n_columns, 0))
+        parsed = _Lines(path, _Header(True, n_points, n_columns, 0), workspace)
         for block in _blocks_of_lines(stream, b"", path):
             parsed.append(_parse_block(block, 0, n_columns))
     return parsed.matrices(0, width)[1]
@@ -216,9 +224,13 @@ def _shown(token: bytes) -> str:
 class _Lines:
     """Parsed blocks of a file, joined into matrices."""
 
-    def __init__(self, path: PathLike, header: _Header) -> None:
-        self._path, self._header = path, header
-        self._blocks: list[_Block] = []
+    def __init__(self, path: PathLike, header: _Header, workspace: Workspace | None = None) -> None:
+        self._path, self._header, self._workspace = path, header, workspace or Workspace()
+        growing = self._workspace.growing
+        self._labels, self._features, self._values = growing(np.int32), growing(np.int32), growing(np.float32)
+        self._label_ends, self._feature_ends = growing(np.int64), growing(np.int64)
+        self._label_ends.append(0)
+        self._feature_ends.append(0)
         self._n_lines = 0
         self._trailing_empty_lines = 0
 
@@ -232,7 +244,11 @@ class _Lines:
         n_empty = block.trailing_empty_lines
         self._trailing_empty_lines = n_empty + (self._trailing_empty_lines if n_empty == n_lines else 0)
         self._check_count(self._n_lines, self._trailing_empty_lines)
-        self._blocks.append(block)
+        self._label_ends.extend_bytes((block.label_ends + len(self._labels)).data)
+        self._feature_ends.extend_bytes((block.feature_ends + len(self._features)).data)
+        self._labels.extend_bytes(block.labels.data)
+        self._features.extend_bytes(block.features.data)
+        self._values.extend_bytes(block.values.data)
 
     def _check_count(self, n_lines: int, n_empty: int) -> None:
         if self._header.given and n_lines - n_empty > self._header.n_points:
@@ -240,41 +256,27 @@ class _Lines:
             raise DataError(f"{said}, but there are more lines", path=self._path, line=self._header.n_points + 2)
 
     def matrices(self, n_labels: int | None, n_features: int | None) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
-        """Return Y and X. Blocks drop each array once it is joined, so at most one array is in memory twice."""
+        """Return Y and X."""
         header, n_points = self._header, self._n_lines
         if header.given:
             if n_points < header.n_points:
                 said = f"the header says {header.n_points} points, but the file ends after {n_points}"
                 raise DataError(said, path=self._path, line=n_points + 1)
             n_points = header.n_points  # the rest are empty lines at the end
-        indptr = _joined_ends([block.label_ends for block in self._blocks])[: n_points + 1]
-        indices = self._join("labels", np.int32)
+        indices = self._labels.array()
         width = _width(indices, header.n_labels if header.given else None, n_labels)
         self._check_width(width, n_labels, "labels")
-        Y = _canonical_csr(np.ones(indices.size, np.float32), indices, indptr, width)
-        indptr = _joined_ends([block.feature_ends for block in self._blocks])[: n_points + 1]
-        indices = self._join("features", np.int32)
-        values = self._join("values", np.float32)
+        ones = self._workspace.zeros(indices.shape, np.float32)
+        ones.fill(1)
+        Y = _canonical_csr(ones, indices, self._label_ends.array()[: n_points + 1], width)
+        indices = self._features.array()
         width = _width(indices, header.n_features if header.given else None, n_features)
         self._check_width(width, n_features, "features")
-        return Y, _canonical_csr(values, indices, indptr, width)
+        return Y, _canonical_csr(self._values.array(), indices, self._feature_ends.array()[: n_points + 1], width)
 
     def _check_width(self, width: int, wanted: int | None, what: str) -> None:
         if wanted is None:  # the file alone decides
             COLUMNS.check(width, what, path=self._path)
-
-    def _join(self, name: str, dtype: type[np.generic]) -> NDArray[Any]:
-        joined = np.concatenate([np.empty(0, dtype), *(getattr(block, name) for block in self._blocks)])
-        for block in self._blocks:
-            setattr(block, name, None)
-        return joined
-
-
-def _joined_ends(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    pieces = [np.zeros(1, np.int64)]
-    for ends in parts:
-        pieces.append(ends + pieces[-1][-1])
-    return np.concatenate(pieces)
 
 
 def _width(indices: NDArray[np.int32], header: int | None, wanted: int | None) -> int:

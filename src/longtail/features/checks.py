@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 ANALYZERS = ("word", "char", "char_wb")
 _MOST_BUCKETS = 2**31 - 1
+_MOST_WEIGHT = 1_000_000  # the squares of weights must not overflow
+_LONGEST = 100  # words or characters: time and memory grow with the longest n-gram, and a model says what it is
 
 
 def check_text_features(features: TextFeatures) -> None:
@@ -43,11 +45,16 @@ def check_text_features(features: TextFeatures) -> None:
 def _check_range(name: str, value: Any) -> None:
     try:
         shortest, longest = value
-        in_order = 1 <= shortest <= longest
-    except (TypeError, ValueError):
-        in_order = False
-    if not in_order:
-        raise ParameterError(f"{name} is {value!r}, but must be (shortest, longest) with 1 <= shortest <= longest")
+        check_whole(name, shortest, 1)
+        check_whole(name, longest, shortest)
+        usable = longest <= _LONGEST
+    except (TypeError, ValueError, ParameterError):
+        usable = False
+    if not usable:
+        raise ParameterError(
+            f"{name} is {value!r:.80}, but must be (shortest, longest), whole numbers with 1 <= shortest <= longest "
+            f"<= {_LONGEST}"
+        )
 
 
 def _check_frequency(name: str, value: Any) -> None:
@@ -55,6 +62,12 @@ def _check_frequency(name: str, value: Any) -> None:
     share = isinstance(value, (float, np.floating)) and 0 <= value <= 1
     if not whole and not share:
         raise ParameterError(f"{name} is {value!r}, but must be a number of texts (1 or more) or a share (0.0 to 1.0)")
+
+
+def _check_weight(name: str, value: Any) -> None:
+    check_positive(**{name: value})
+    if value > _MOST_WEIGHT:
+        raise ParameterError(f"{name} is {value!r}, but must be at most {_MOST_WEIGHT:,}")
 
 
 def _check_pattern(pattern: str) -> None:
@@ -89,7 +102,7 @@ def _check_words(features: TextFeatures) -> None:
     if not isinstance(weights, dict) or not weights or not all(isinstance(name, str) for name in weights):
         raise ParameterError(f"field_weights is {weights!r:.80}, but must be weights by field, e.g. {{'title': 2.0}}")
     for name, weight in weights.items():
-        check_positive(**{f"field_weights of {name!r}": weight})
+        _check_weight(f"field_weights of {name!r}", weight)
 
 
 def _check_hashing(features: TextFeatures) -> None:
@@ -103,7 +116,8 @@ def _check_hashing(features: TextFeatures) -> None:
 
 
 def _check_parts(features: TextFeatures) -> None:
-    check_positive(char_weight=features.char_weight, embedding_weight=features.embedding_weight)
+    for name in ("char_weight", "embedding_weight"):
+        _check_weight(name, getattr(features, name))
     if features.char_ngrams is not None:
         _check_range("char_ngrams", features.char_ngrams)
     if features.embeddings is not None:

@@ -83,7 +83,7 @@ class TermCounter:
             return [count_characters(lower, *self.ngram_range, within_words=self.analyzer == "char_wb")]
         if len(texts) < MANY_TEXTS or self.pattern not in COMPILED:
             return [self._plain(texts)]
-        if len(texts) < _IN_THREADS:
+        if len(texts) < _IN_THREADS or thread_count(self.n_jobs) == 1:
             return [self._compiled(texts)]
         size = -(-len(texts) // thread_count(self.n_jobs))
         with in_threads(self._compiled, [texts[i : i + size] for i in range(0, len(texts), size)]) as parts:
@@ -122,8 +122,8 @@ def load_kernels() -> None:
     MANY_TEXTS = 1
 
 
-def strings_in(texts: Iterable[str], chunk: int) -> Iterator[list[str]]:
-    """Yield texts in chunks; refuse items that are not strings."""
+def strings_in(texts: Iterable[str], chunk: int, first: int = 0) -> Iterator[list[str]]:
+    """Yield texts in chunks; refuse items that are not strings, by their number, which begins at `first`."""
     if isinstance(texts, (str, bytes)):
         raise DataError("texts must be a sequence of strings, not one string; put it into a list")
 
@@ -133,7 +133,7 @@ def strings_in(texts: Iterable[str], chunk: int) -> Iterator[list[str]]:
             raise DataError(f"text {row} is {type(text).__name__} ({str(text)[:40]!r}), but must be a string")
         return text
 
-    strings = map(checked, enumerate(texts))
+    strings = map(checked, enumerate(texts, first))
     while taken := list(islice(strings, chunk)):
         yield taken
 

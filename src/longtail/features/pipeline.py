@@ -186,8 +186,8 @@ class TextPipeline(Pipeline):
         self._fit_model(X, prepared, run)
 
     def _training_features(self, texts: Sequence[str], run: Run) -> sparse.csr_matrix:
-        if run.workspace.folder is not None:
-            return self.features_.fit_transform_in(run.workspace, texts)
+        if run.workspace.folder is not None or run.engine.has_helpers:
+            return self.features_.fit_transform_in_parts(texts, run)
         if self.features_.embeddings is None:  # a matter of seconds
             return self.features_.fit_transform(texts)
         with reported(run.progress, "features", len(texts)) as advance:

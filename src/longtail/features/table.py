@@ -5,23 +5,27 @@ A term has its column by its name, in alphabetical order, or by its hash: then o
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+import copy
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.check_arrays import check_finite
+from longtail.core.engine import Arrays
 from longtail.core.fields import split_field
 from longtail.core.state import State, as_bytes, from_bytes
 from longtail.core.threads import in_threads
+from longtail.core.workspace import Workspace
 from longtail.errors import DataError, ModelError
 from longtail.features.counting import TermCounter
 from longtail.features.hashing import buckets_of
+from longtail.features.tally import Tally, TermCounts
 
-_MOST_TERMS = 1 << 24  # of a vocabulary while it is learned: about two gigabytes
+_MOST_IDF = 100  # of more texts than there are
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class TermTable:
         self.buckets: NDArray[np.int32] | None = None
         self.idf: NDArray[np.float32] | None = None
         self._weights: NDArray[np.float32] | None = None
-        self._begin()
+        self.begin()
 
     @property
     def n_columns(self) -> int:
@@ -89,90 +93,68 @@ class TermTable:
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        self._ids: defaultdict[str, int] = defaultdict()
-        self._ids.default_factory = self._ids.__len__
-        self._in_texts, self._in_all = np.zeros(0, np.int64), np.zeros(0)
-        self._n_texts = 0
+    def begin(self, workspace: Workspace | None = None) -> None:
+        """Forget what was counted, and count in this workspace from now on."""
+        self._tally = Tally(self.weighting.hashing, workspace)
         self._kept: deque[sparse.csr_matrix] = deque()
 
     def learn(self, texts: list[str], *, keep: bool) -> None:
         """Count a chunk of training texts, and with `keep` remember its counts for `training_rows`."""
-        hashing = self.weighting.hashing
-
-        def numbers(terms: Sequence[str]) -> NDArray[np.int32]:
-            if hashing is not None:
-                return buckets_of(terms, hashing)
-            return np.fromiter((self._ids[term] for term in terms), np.int32, len(terms))
-
-        counts = self.counter.count(texts, numbers)
+        counts = self.counter.count(texts, self._tally.numbers)
         if keep:
             self._kept.append(counts)
-        if self.weighting.learns_nothing:
-            return
-        width = len(self._ids) if hashing is None else hashing
-        self._n_texts += counts.shape[0]
-        self._in_texts = np.pad(self._in_texts, (0, width - self._in_texts.size))
-        self._in_all = np.pad(self._in_all, (0, width - self._in_all.size))
-        self._in_texts += np.bincount(counts.indices, minlength=width)
-        self._in_all += np.bincount(counts.indices, weights=counts.data, minlength=width)
-        if not keep and len(self._ids) > _MOST_TERMS:
-            self._drop_single()
+        if not self.weighting.learns_nothing:
+            self._tally.add(counts)
 
-    def _drop_single(self) -> None:
-        """Forget the terms that one text had so far, most of which are too rare in the end.
+    def counted(self) -> Arrays:
+        """Return what was counted in a part of the texts."""
+        return self._tally.arrays()
 
-        One that occurs again counts from one: it appears to be in one text less per call, at most (lossy counting,
-        Manku and Motwani 2002). With `min_df=1` nothing may be forgotten.
-        """
-        if not isinstance(self.weighting.min_df, int) or self.weighting.min_df < 2:
-            return
-        several = np.flatnonzero(self._in_texts > 1)
-        terms = list(self._ids)
-        self._ids.clear()
-        self._ids.update((terms[number], place) for place, number in enumerate(several.tolist()))
-        self._in_texts, self._in_all = self._in_texts[several], self._in_all[several]
+    def absorb(self, counted: Arrays) -> None:
+        """Add what was counted in a part of the texts."""
+        self._tally.absorb(counted)
+        self._tally.bound()
+
+    def bound(self) -> None:
+        """Bound the memory of what was counted; not while counts are kept, whose numbers must stay."""
+        self._tally.bound()
 
     def choose(self) -> None:
         """Choose the columns and set their weights; `training_rows` may follow."""
         if self.weighting.learns_nothing:
             return
-        terms = list(self._ids)
-        order = terms.__getitem__ if self.weighting.hashing is None else int
-        chosen = sorted(self._frequent().tolist(), key=order)
+        chosen = self._frequent()
         if self.weighting.max_features is not None:
-            # Most frequent first, ties in order; then in order again.
-            most = sorted(chosen, key=lambda c: -self._in_all[c])[: self.weighting.max_features]
-            chosen = sorted(most, key=order)
-        self._columns = np.asarray(chosen, dtype=np.intp)
+            chosen = chosen.most_frequent(self.weighting.max_features)
+        self._columns = chosen.numbers
         if self.weighting.hashing is None:
-            self.vocabulary = {terms[column]: i for i, column in enumerate(chosen)}
-        else:
-            self.buckets = self._columns.astype(np.int32)
+            self.vocabulary = {term: i for i, term in enumerate(chosen.terms)}
+        elif chosen.numbers is not None:
+            self.buckets = chosen.numbers.astype(np.int32)
         if self.weighting.idf:
-            df = self._in_texts[self._columns].astype(np.float32)
-            self.idf = np.log(np.float32(self._n_texts + 1) / (df + 1)) + np.float32(1)  # scikit-learn's smooth idf
+            df = chosen.in_texts.astype(np.float32)
+            n_texts = np.float32(self._tally.n_texts + 1)
+            self.idf = np.log(n_texts / (df + 1)) + np.float32(1)  # scikit-learn's smooth idf
         self._set_weights()
 
-    def _frequent(self) -> NDArray[np.intp]:
-        """Return the ids of terms that are neither too rare nor too frequent."""
-        n, weighting = self._n_texts, self.weighting
+    def _frequent(self) -> TermCounts:
+        """Return the terms that are neither too rare nor too frequent."""
+        n, weighting = self._tally.n_texts, self.weighting
         least, most = _as_count(weighting.min_df, n), _as_count(weighting.max_df, n)
-        found = np.flatnonzero((self._in_texts >= max(least, 1)) & (self._in_texts <= most))
-        if found.size == 0:
-            distinct = np.count_nonzero(self._in_texts)
+        found = self._tally.between(least, most)
+        if found.in_texts.size == 0:
             keep = self.counter.keep
             removed = ", stop words not counted," if keep is not None and keep.stop_words else ""
             raise DataError(
-                f"no features left: none of the {distinct} distinct terms in {n} texts{removed} occurs in at least "
-                f"{least:g} and at most {most:g} texts (min_df={weighting.min_df!r}, max_df={weighting.max_df!r})"
+                f"no features left: none of the {found.n_distinct} distinct terms in {n} texts{removed} occurs in at "
+                f"least {least:g} and at most {most:g} texts (min_df={weighting.min_df!r}, max_df={weighting.max_df!r})"
             )
         return found
 
     def training_rows(self, n_jobs: int | None) -> Iterator[sparse.csr_matrix]:
         """Yield the rows of the texts that were learned, chunk by chunk; their counts are not kept."""
         counted, numbers = self._kept, self._numbers()
-        self._begin()
+        self.begin()
 
         def weigh(_: int) -> sparse.csr_matrix:
             counts = counted.popleft()
@@ -189,23 +171,26 @@ class TermTable:
         """Return the column of each number that a term had while learning, -1 for none; None if it is the same."""
         if self.weighting.learns_nothing:
             return None
+        assert self._columns is not None  # counts are kept, so no term has left
         numbers = np.full(self._columns.max() + 1, -1, np.int32)
         numbers[self._columns] = np.arange(self._columns.size, dtype=np.int32)
         return numbers
 
-    def forget_training(self) -> None:
-        """Drop what only `training_rows` needs."""
-        self._begin()
+    def in_one_thread(self) -> TermTable:
+        """Return the same table, which counts in one thread."""
+        twin = copy.copy(self)
+        twin.counter = replace(self.counter, n_jobs=1)
+        return twin
 
     # --- weights ------------------------------------------------------------------------------------------------------
 
     def transform(self, texts: list[str]) -> sparse.csr_matrix:
         """Return the rows of a chunk of texts."""
-        counts = self.counter.count(texts, self._known)
+        counts = self.counter.count(texts, self.columns_of)
         counts.resize(counts.shape[0], self.n_columns)
         return self._weighted(counts)
 
-    def _known(self, terms: Sequence[str]) -> NDArray[np.int32]:
+    def columns_of(self, terms: Sequence[str]) -> NDArray[np.int32]:
         """Return the column of each term, -1 for none."""
         if self.weighting.hashing is None:
             return np.fromiter((self.vocabulary.get(term, -1) for term in terms), np.int32, len(terms))
@@ -269,6 +254,8 @@ class TermTable:
         if self.weighting.idf:
             self.idf = state.array("idf", np.float32, (self.n_columns,))
             check_finite("idf", self.idf)
+            if self.idf.size and not 0 <= self.idf.min() <= self.idf.max() <= _MOST_IDF:
+                raise ModelError(f"the array idf contains numbers that are not from 0 to {_MOST_IDF}")
         self._set_weights()
 
 

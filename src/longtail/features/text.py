@@ -6,6 +6,7 @@ features side by side. Neither fitting nor transforming keeps the texts in memor
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, Self
 
@@ -15,16 +16,18 @@ from scipy import sparse
 
 from longtail.core import registry
 from longtail.core.base import Parameterised
+from longtail.core.engine import Arrays
 from longtail.core.fields import JOINT, field_prefix, without_prefixes
 from longtail.core.inputs import PathLike
 from longtail.core.parameters import check_whole
+from longtail.core.run import Run
 from longtail.core.state import State
-from longtail.core.workspace import Workspace
 from longtail.errors import ModelError, NotFittedError
 from longtail.features.checks import check_text_features
 from longtail.features.counting import DEFAULT_PATTERN, TermCounter, strings_in
 from longtail.features.filtering import WordFilter, stop_words_of
 from longtail.features.joining import of_dense, side_by_side, stacked, with_last_column
+from longtail.features.parts import learn_in_parts, transform_in_parts
 from longtail.features.table import TermTable, Weighting
 
 CHUNK = 2_000  # texts counted at once
@@ -50,7 +53,7 @@ class TextFeatures(Parameterised):
     Parameters
     ----------
     ngram_range : (int, int), default (1, 1)
-        Shortest and longest run of words that is a feature; of characters with another analyzer.
+        Shortest and longest run of words that is a feature; of characters with another analyzer. At most 100.
     sublinear_tf : bool, default True
         Use 1 + log(count) instead of the count.
     min_df : int or float, default 2
@@ -85,7 +88,7 @@ class TextFeatures(Parameterised):
         `read_dataset`). Fields without a weight have 1; stop words, stems, characters and embeddings, which leave the
         prefix out, need the name of each field here.
     char_ngrams : (int, int) or None, default None
-        Add n-grams of characters within words beside the words, e.g. (3, 5).
+        Add n-grams of characters within words beside the words, e.g. (3, 5); at most 100.
     char_weight : float, default 0.5
         Length of the row of characters where that of the words is 1, before both are scaled to length 1 together.
     embeddings : path-like or None, default None
@@ -166,7 +169,7 @@ class TextFeatures(Parameterised):
         """
         self._learn(texts, keep=False)
         for table in self.tables_:
-            table.forget_training()
+            table.begin()
         return self
 
     def fit_transform(self, texts: Iterable[str], y: Any = None) -> sparse.csr_matrix:
@@ -190,23 +193,33 @@ class TextFeatures(Parameterised):
             blocks = (self._joined([*rows], found) for *rows, found in zip(*parts, vectors, strict=True))
         return stacked(blocks, self.n_features_)
 
-    def fit_transform_in(self, workspace: Workspace, texts: Sequence[str]) -> sparse.csr_matrix:
-        """Fit and transform the same texts, which are read twice: features and counts are never in memory as a whole.
+    def fit_transform_in_parts(self, texts: Sequence[str], run: Run) -> sparse.csr_matrix:
+        """Fit and transform the same texts in parts, wherever the engine of a run computes them.
+
+        Texts are read twice: once for the vocabulary, once for the features. Neither counts nor features are in memory
+        as a whole where the run has a workspace with a folder.
 
         Parameters
         ----------
-        workspace : Workspace
-            Where the features are: in mapped files of its folder.
         texts : sequence of str
             Texts, e.g. those of a dataset directory, which are mapped.
+        run : Run
+            Where parts are computed, and where the features are.
 
         Returns
         -------
         (n, n_features_) csr_matrix of float32
             What `fit_transform` returns.
         """
-        self.fit(texts)
-        return stacked(self.transform_chunks(texts), self.n_features_, workspace)
+        if self.embeddings is not None:  # the encoder runs here
+            self.fit(texts)
+            return stacked(self.transform_chunks(texts), self.n_features_, run.workspace)
+        self.check_parameters()
+        stop_words = stop_words_of(self.stop_words)
+        self._set_learned(len(texts), stop_words, self._new_tables(stop_words), None)
+        learn_in_parts(self, texts, run)
+        self._set_learned(len(texts), stop_words, self.tables_, None)  # with the vocabulary
+        return transform_in_parts(self, texts, run)
 
     def transform(self, texts: Iterable[str]) -> sparse.csr_matrix:
         """Return the features of the texts; unknown words are ignored.
@@ -276,14 +289,32 @@ class TextFeatures(Parameterised):
         for strings in strings_in(texts, CHUNK if embedder is None else ENCODED):
             n_texts += len(strings)
             plain = self._without_prefixes(strings)
-            for table in tables:
-                table.learn(strings if table is tables[0] else plain, keep=keep)
+            self._count(tables, strings, plain, keep=keep)
+            for table in () if keep else tables:
+                table.bound()
             if keep and embedder is not None:
                 vectors.append(embedder.vectors(plain))
         for table in tables:
             table.choose()
         self._set_learned(n_texts, stop_words, tables, embedder)
         return vectors
+
+    @staticmethod
+    def _count(tables: list[TermTable], strings: list[str], plain: list[str], *, keep: bool) -> None:
+        for table in tables:
+            table.learn(strings if table is tables[0] else plain, keep=keep)
+
+    def in_one_thread(self) -> TextFeatures:
+        """Return the same features, which use one thread: for parts that have a thread each."""
+        twin = copy.copy(self)
+        twin.n_jobs, twin.tables_ = 1, [table.in_one_thread() for table in self.tables_]
+        return twin
+
+    def counted(self, strings: list[str]) -> Arrays:
+        """Return the counts of terms in a part of the texts, which `learn_in_parts` adds up."""
+        tables = self._new_tables(self.stop_words_)
+        self._count(tables, strings, self._without_prefixes(strings), keep=False)
+        return {f"{kind}.{name}": array for kind, table in enumerate(tables) for name, array in table.counted().items()}
 
     def _set_learned(
         self, n_texts: int, stop_words: list[str], tables: list[TermTable], embedder: Embeddings | None
