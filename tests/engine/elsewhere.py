@@ -26,6 +26,8 @@ class Store:
 class Elsewhere(Engine):
     """Computes parts in this process, but from pickled copies of what they share and of the parts themselves."""
 
+    has_helpers = True
+
     def __init__(self, store):
         self.store = store
 

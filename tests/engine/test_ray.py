@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from contract.planted import planted
 from engine.small import assert_same, small
-from longtail import Bonsai, DiSMEC, RankNet, load_model
+from longtail import Bonsai, DiSMEC, RankNet, TextPipeline, load_model
 from longtail.app.cli import main
 from longtail.core.run import Run
 from longtail.data import Dataset, write_dataset
@@ -156,6 +157,70 @@ def test_a_node_that_is_lost_costs_only_its_parts(engine, cluster):
     remover.start()
     assert mapped(engine, slow, range(100)) == list(range(100))
     remover.join()
+
+
+def workers_of(session: str) -> list[int]:
+    """Return the processes that compute parts at this moment, below a node of this session of Ray."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if not (folder / "cmdline").read_bytes().startswith(b"ray::compute_parts"):
+                continue
+            parent = (folder / "status").read_text().partition("PPid:")[2].split()[0]
+            if session.encode() in Path("/proc", parent, "cmdline").read_bytes():
+                found.append(int(folder.name))
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def test_a_model_survives_twenty_killed_workers_and_a_lost_node(engine, cluster):
+    X, Y = small(2_000, 3_000)
+    session, killed, ended = cluster.head_node.get_session_dir_path(), [], threading.Event()
+    lost = cluster.add_node(num_cpus=1, object_store_memory=STORE)
+    until(lambda: ray.cluster_resources().get("CPU") == 4, "the node did not come")
+
+    def kill() -> None:
+        while len(killed) < 20 and not ended.is_set():
+            for pid in workers_of(session)[:1]:
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+            if len(killed) == 10 and lost in cluster.worker_nodes:
+                cluster.remove_node(lost, allow_graceful=False)
+            time.sleep(0.1)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        found = DiSMEC().fit(X, Y, run=Run(engine=engine))
+    finally:
+        ended.set()
+        killer.join()
+    assert len(killed) == 20
+    assert lost not in cluster.worker_nodes
+    assert_same(found, DiSMEC().fit(X, Y))
+
+
+def test_a_model_whose_driver_was_killed_is_resumed(cluster, tmp_path):
+    X, Y = small(2_000, 3_000)
+    write_dataset(Dataset(Y, X=X), tmp_path / "data")
+    command = [sys.executable, "-m", "longtail.app.cli", "train", str(tmp_path / "data"), "--model", "dismec"]
+    command += ["--out", str(tmp_path / "m"), "--ray", cluster.address, "--calibrate", "no"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as driver:
+        until(lambda: any(tmp_path.glob("m.partial/*.safetensors")), "no part was finished")
+        driver.kill()
+    assert not (tmp_path / "m").exists()
+    done = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "nothing to resume" not in done.stderr
+    assert_same(load_model(tmp_path / "m"), DiSMEC().fit(X, Y))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "m"]
+
+
+def test_features_of_texts_are_made_on_the_cluster(engine):
+    data = planted(150, 0)
+    found = TextPipeline(model=DiSMEC()).fit(data.texts, data.Y, run=Run(engine=engine))
+    assert_same(found, TextPipeline(model=DiSMEC()).fit(data.texts, data.Y))
 
 
 DRIVER = """

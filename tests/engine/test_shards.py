@@ -94,12 +94,23 @@ def test_missing_foreign_unfinished_and_mixed_shards_are_named(command, tmp_path
     command(*model, "--shard", "3/3", "--set", "C=2")
     code, said = command(*model, "--merge")
     assert (code, "m.shard-3-of-3 belongs to another training" in said) == (2, True)
+    (tmp_path / "m.shard-1-of-3" / "job.json").unlink()
+    code, said = command(*model, "--merge")
+    assert (code, "m.shard-1-of-3 does not say whose its parts are: job.json is missing" in said) == (2, True)
     (tmp_path / "m.shard-2-of-3" / "finished.json").unlink()
     assert "unfinished shards of 3: 2" in command(*model, "--merge")[1]
     shutil.copytree(tmp_path / "m.shard-1-of-3", tmp_path / "m.shard-1-of-4")
     assert "shards of m of 3 (1, 2, 3) and of 4 (1)" in command(*model, "--merge")[1]
     assert not (tmp_path / "m").exists()
     assert not (tmp_path / "m.partial").exists()
+
+
+def test_a_name_that_speaks_of_a_billion_shards_costs_nothing(command, tmp_path):
+    (tmp_path / "m.shard-2-of-999999999").mkdir()
+    (tmp_path / "m.shard-0-of-0").mkdir()  # no shard at all
+    code, said = command("--model", "dismec", "--merge")
+    assert code == 2
+    assert "missing shards of 999999999: 1, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 999,999,988 more;" in said
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ class RayEngine(Engine):
     ...     DiSMEC().fit(X, Y, run=Run(engine=engine))
     """
 
+    has_helpers = True
+
     def __init__(self, address: str = "auto") -> None:
         self.address = address
         self.sent: Sent | None = None

@@ -10,15 +10,17 @@ import contextlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
-from longtail.core.engine import Arrays, Engine, Item, Result, Task
+from longtail.core.engine import Arrays, Engine, Item, Result, Task, Threads
 from longtail.core.threads import in_threads
 from longtail.errors import OutputError, ParameterError
 
 _FINISHED = "finished.json"
+_LISTED = 10  # shards that a message names
 _FOLDER = re.compile(r"\.shard-(\d{1,9})-of-(\d{1,9})")
 
 
@@ -57,6 +59,10 @@ class Shards(Engine):
 
     @contextlib.contextmanager
     def results(self, task: Task) -> Iterator[Iterator[Arrays]]:
+        if task.whole:
+            with Threads().results(task) as results:
+                yield results
+            return
         if task.checkpoint is None:
             raise ParameterError("a shard keeps its parts in a checkpoint; give one to Run")
         numbers = range(self.number - 1, len(task.parts), self.count)  # those that take long come first: all get some
@@ -74,7 +80,6 @@ class Shards(Engine):
                 pass
         self.n_own, self.n_parts = self.n_own + len(numbers), self.n_parts + len(task.parts)
         raise PartsKept
-        yield
 
     def each(self, step: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Call `step` for each item; the parts of all are finished before the training ends."""
@@ -120,17 +125,20 @@ def finished_shards(out: Path) -> list[Path]:
     for path in sorted(out.parent.iterdir()) if out.parent.is_dir() else []:
         numbers = _FOLDER.fullmatch(path.name.removeprefix(out.name))
         if numbers and path.name.startswith(out.name) and path.is_dir():
-            found.setdefault(int(numbers[2]), {})[int(numbers[1])] = path
+            number, count = int(numbers[1]), int(numbers[2])
+            if 1 <= number <= count:
+                found.setdefault(count, {})[number] = path
     if not found:
         raise OutputError(f"there are no shards of {out}; make them with the same command and --shard 1/N to N/N")
     if len(found) > 1:
         counts = " and ".join(f"of {count} ({_listed(shards)})" for count, shards in sorted(found.items()))
         raise OutputError(f"there are shards of {out} {counts}; remove those of all divisions but one")
     count, shards = next(iter(found.items()))
-    missing = [number for number in range(1, count + 1) if number not in shards]
-    if missing:
+    if len(shards) < count:  # the first ones only: a name can speak of 999,999,999 shards
+        missing = list(islice((number for number in range(1, count + 1) if number not in shards), _LISTED))
         raise OutputError(
-            f"{out}: missing shards of {count}: {_listed(missing)}; make them with --shard NUMBER/{count}"
+            f"{out}: missing shards of {count}: {_listed(missing, count - len(shards))}; "
+            f"make them with --shard NUMBER/{count}"
         )
     if unfinished := [number for number, path in sorted(shards.items()) if not (path / _FINISHED).is_file()]:
         raise OutputError(
@@ -146,6 +154,8 @@ def remove_shards(folders: Iterable[Path]) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _listed(numbers: Iterable[int]) -> str:
-    shown = [str(number) for number in sorted(numbers)]
-    return ", ".join(shown[:10]) + (f" and {len(shown) - 10} more" if len(shown) > 10 else "")
+def _listed(numbers: Collection[int], total: int | None = None) -> str:
+    """Return the first of some numbers, and how many more there are."""
+    shown = sorted(numbers)[:_LISTED]
+    more = (len(numbers) if total is None else total) - len(shown)
+    return ", ".join(map(str, shown)) + (f" and {more:,} more" if more else "")
