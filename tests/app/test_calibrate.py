@@ -109,6 +109,7 @@ def test_sets_and_labels_chosen_together(place):
         (("--budget", 2, "--recall", 0.5), "--budget and --recall cannot be combined"),
         (("--probabilities", "--threshold", 1.5), "^--threshold is 1.5, but must be a probability above 0 and at"),
         (("--probabilities", "--threshold", 0), "^--threshold is 0.0, but must be a probability"),
+        (("--threshold", "nan"), "^--threshold is nan, but must be a number"),
         (("--recall", 0.9999), "^--recall is 0.9999, which no threshold reaches"),
         (("--recall", 1.5), "^--recall is 1.5, but must be a number above 0 and below 1"),
         (("--recall", 0.5, "--confidence", 2), "^--confidence is 2.0, but must be a number above 0 and below 1"),
@@ -125,6 +126,30 @@ def test_sets_and_labels_chosen_together(place):
     assert not (place / "never.jsonl").exists()
     with pytest.raises(ParameterError, match="give DATA, not --text"):
         call("predict", out, "--text", "w00 w01", "--optimise", "coverage")
+
+
+def test_more_candidates_allow_more_labels_and_more_recall(place):
+    out, data = place / "narrow", place / "unseen.jsonl"
+    call("calibrate", place / "m", data, "--out", out, "--candidates", 2)
+    with pytest.raises(ParameterError, match=r"only 2 candidates per point; .*longtail calibrate --candidates"):
+        call("predict", out, data, "--out", place / "never.jsonl", "--budget", 3)
+    call("calibrate", out, data, "--candidates", 6)
+    call("predict", out, data, "--out", place / "wide.jsonl", "--budget", 3)
+    with pytest.raises(ParameterError, match=r"^--candidates is 0, but must be a whole number of at least 1"):
+        call("calibrate", out, data, "--candidates", 0)
+
+
+def test_an_order_in_favour_of_rare_labels_is_named_and_its_file_can_be_judged(place):
+    out, data, file = place / "rerank", place / "unseen.jsonl", place / "reranked.jsonl"
+    features = ("--set", "features.min_df=1")
+    call("train", place / "train.jsonl", "--model", "propensityrerank", *features, "--set", "exponent=1", "--out", out)
+    shown = call("predict", out, "--text", "w00 w01", "--probabilities").stdout
+    assert "labels, best first (rare ones favoured, exponent 1)" in shown
+    call("predict", out, data, "--out", file, "--probabilities", "-k", 6)
+    rows = [json.loads(line)["scores"] for line in file.read_text().splitlines()]
+    assert any(row != sorted(row, reverse=True) for row in rows), "else this would show nothing"
+    of_file = json.loads(call("evaluate", file, data, "--train", place / "train.jsonl", "--json").stdout)
+    assert of_file == pytest.approx(json.loads(call("evaluate", out, data, "--json").stdout))
 
 
 def test_probabilities_are_listed_from_the_highest_whatever_the_ranking(place):
@@ -148,7 +173,8 @@ def test_probabilities_are_listed_from_the_highest_whatever_the_ranking(place):
 def test_a_model_whose_scores_are_probabilities_says_what_a_budget_needs(place):
     out = place / "popular"
     call("train", place / "train.jsonl", "--model", "popularity", "--out", out)
-    with pytest.raises(ParameterError, match=r"popular was not calibrated, which --budget and --recall need; .*DATA$"):
+    needed = r"popular has probabilities, but --budget and --recall also need points .*DATA$"
+    with pytest.raises(ParameterError, match=needed):
         call("predict", out, place / "unseen.jsonl", "--out", place / "never.jsonl", "--budget", 2)
     said = call("train", place / "train.jsonl", "--model", "popularity", "--calibrate", "yes", "--out", place / "both2")
     assert "probabilities: calibrated on 6 points that a second training left out" in said.stderr

@@ -158,7 +158,7 @@ UNEXPLAINED = {"popularity", "fastxml", "pfastxml", "pfastrexml", "glas"}
 # Another value of each parameter that may be changed after `fit`.
 OTHER_VALUES = {
     "exponent": 0.9, "beam": 1, "alpha": 0.1, "gamma": 3.0, "length": 3, "quantise": "none", "n_retrieved": 1,
-    "device": "auto",
+    "device": "auto", "power": 1,
 }  # fmt: skip
 
 

@@ -69,6 +69,16 @@ def test_scores_that_part_perfectly_and_scores_without_hits_or_misses_stay_finit
     assert calibration(np.array([9.0])) > calibration(np.array([0.0]))
 
 
+def test_rounding_decides_nothing_where_segments_are_narrow():
+    rng = np.random.default_rng(2)
+    hits = rng.random(540) < 0.2
+    scores = np.where(hits, 1 - 10 ** rng.uniform(-7, -0.3, 540), 10 ** rng.uniform(-3, -1, 540))
+    found = Calibration.fit(scores, hits)
+    assert np.diff(found.knots).min() < 1e-4  # of a range of 1
+    other = Calibration.fit(scores * (1 + 1e-13 * rng.normal(size=540)), hits)
+    np.testing.assert_allclose(other(scores), found(scores), rtol=1e-4, atol=1e-4)
+
+
 def test_padding_stays_at_the_end():
     calibration = Calibration.fit(np.arange(10.0), np.arange(10) > 4)
     assert calibration(np.array([-np.inf])) == -np.inf

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import longtail
+from attack.resign import Model
+from attack.victims import saved
 from contract.planted import N_LABELS, WORDS_PER_LABEL, planted, word
 from longtail.errors import DataError, ParameterError
 from longtail.linear.shards import Shards
@@ -103,3 +105,13 @@ def test_a_score_that_is_not_finite_is_not_explained(tmp_path):
     model.save(tmp_path / "m")  # anybody may write such a model
     with pytest.raises(DataError, match=r"the score of label 0 is (inf|nan), which no contributions sum to"):
         longtail.load_model(tmp_path / "m").explain(TEST.X[:1], 0)
+
+
+@pytest.mark.parametrize("entry", [np.nan, -np.inf])
+def test_a_score_that_is_not_finite_is_refused_without_warnings(entry, tmp_path, recwarn):
+    model = Model.of(saved("ranknet"))
+    model.arrays["learned/part0/learned/intercepts"].fill(entry)
+    model.write(tmp_path / "m")
+    with pytest.raises(DataError, match=r"the score of label 0 is (-inf|nan), which no contributions sum to"):
+        longtail.load_model(tmp_path / "m").explain(TEST.X[:1], 0)
+    assert not recwarn.list

@@ -19,6 +19,12 @@ def calibrate(
         Path | None,
         typer.Option("--out", "-o", metavar="MODEL", help="Directory to write to; default: MODEL is replaced."),
     ] = None,
+    candidates: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Labels per point to look at; more allow a larger --budget and --recall. Default: 50."
+        ),
+    ] = None,
     overwrite: options.Overwrite = False,
     *,
     reading: dict[str, Any],
@@ -28,12 +34,16 @@ def calibrate(
     Afterwards: longtail predict --probabilities, --budget and --recall. 1,000 points are plenty.
     """
     from longtail.app.console import say, status
+    from longtail.core.calibrated import CANDIDATES
     from longtail.core.model import KIND, load_model
+    from longtail.core.parameters import check_whole
     from longtail.core.store import check_free
     from longtail.errors import ParameterError
     from longtail.workflow.apply import conform
     from longtail.workflow.calibrate import calibrate as calibrated
 
+    wanted = CANDIDATES if candidates is None else candidates
+    check_whole("--candidates", wanted, 1)
     target = model if out is None else out
     if out is not None:
         check_free(out, kind=KIND, overwrite=overwrite)
@@ -46,7 +56,7 @@ def calibrate(
             "train it with label_names"
         )
     with status("calibrating"):
-        error = calibrated(loaded, conform(dataset, loaded), dataset.binary().Y)
+        error = calibrated(loaded, conform(dataset, loaded), dataset.binary().Y, candidates=wanted)
     loaded.save(target, overwrite=overwrite or out is None)
     say(
         f"calibrated on {dataset.n_points:,} points; ECE@5 is {100 * error:.1f} points on the half that taught "

@@ -188,4 +188,12 @@ def _show(loaded: Any, model: Path, text: str, k: int, fallback: str, decision: 
             [columns[0], "id", columns[1]],
             [[row[0], str(label), row[1]] for row, label in zip(rows, labels, strict=True)],
         )
-    print_table("labels, best first", columns, rows)
+    print_table(f"labels, best first{_ranked_by(loaded, decision)}", columns, rows)
+
+
+def _ranked_by(loaded: Any, decision: Any) -> str:
+    """Return what explains an order that is not that of the probabilities beside the labels."""
+    from longtail.workflow.decide import dial
+
+    exponent = dial(loaded) if decision.probabilities and not decision.of_sets else None
+    return f" (rare ones favoured, exponent {exponent:.3g})" if exponent else ""

@@ -154,7 +154,8 @@ def _print_front(found: list[Any], plan: Any, chosen: Any) -> None:
     from longtail.tune.report import COLUMNS, table_rows
 
     best = front(found, plan.objectives)
-    title = f"{len(best)} points that no other beats, of {len({f.trial for f in found})} trials; % on held-out points"
+    front_size = "1 point" if len(best) == 1 else f"{len(best)} points"
+    title = f"{front_size} that no other beats, of {len({f.trial for f in found})} trials; % on held-out points"
     print_table(title, [*COLUMNS, *plan.objectives, "train s", "model MB"], table_rows(found, plan, chosen, _MOST_ROWS))
 
 

@@ -6,6 +6,8 @@ import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from longtail.core.explanation import Explanation
 from longtail.core.inputs import one_point
 from longtail.core.label_lists import share_of_hits
@@ -272,7 +274,8 @@ class Answers(ABC):
         X = model._check_X(one_point(point, model.input_kind), fitted=True)
         if model.label_counts_[number] == 0:  # no model scores it
             raise ParameterError(f"label {number} has no training points, so it has no score to explain")
-        found = self._explain(X, number)
+        with np.errstate(all="ignore"):  # what is not finite in a model ends in the score
+            found = self._explain(X, number)
         if not math.isfinite(found.score):
             raise DataError(f"the score of label {number} is {found.score}, which no contributions sum to")
         return found

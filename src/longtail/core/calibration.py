@@ -195,24 +195,30 @@ def _solve(knots: Floats, mean: Floats, number: Floats, right: Floats, smooth: f
     from threadpoolctl import threadpool_limits
 
     width = np.diff(knots)
+    share = width / width.sum()
     basis = np.clip((mean[:, None] - knots[:-1]) / width, 0, 1)  # how much of each segment lies below a score
 
-    def objective(steps: Floats) -> tuple[float, Floats]:
+    def steps_of(unknown: Floats) -> Floats:
+        return np.concatenate([unknown[:1], share * np.exp(unknown[1:])])
+
+    # The unknowns are the first log-odds and the logarithms of the slopes: segments may be 100,000 times as wide as
+    # others, and by their steps the search ended far from the optimum, somewhere else on every processor.
+    def objective(unknown: Floats) -> tuple[float, Floats]:
+        steps, bend = steps_of(unknown), np.diff(unknown[1:])
         z = steps[0] + basis @ steps[1:]
-        bend = np.diff(np.log(steps[1:] / width))
         value = (number * np.logaddexp(0, z) - right * z).sum() + smooth * (bend**2).sum()
         residual = number * expit(z) - right
-        gradient = np.concatenate([[residual.sum()], basis.T @ residual])
-        gradient[2:] += 2 * smooth * bend / steps[2:]
-        gradient[1:-1] -= 2 * smooth * bend / steps[1:-1]
+        gradient = np.concatenate([[residual.sum()], steps[1:] * (basis.T @ residual)])
+        gradient[2:] += 2 * smooth * bend
+        gradient[1:-1] -= 2 * smooth * bend
         return float(value), gradient
 
-    share = width / width.sum()
-    start = np.concatenate([[-3.0], 6 * share])
-    bounds = [(None, None), *((_LEAST_SHARE * part, None) for part in share)]
+    start = np.concatenate([[-3.0], np.full(share.size, np.log(6.0))])
+    bounds = [(None, None), *[(np.log(_LEAST_SHARE), None)] * share.size]
     # A dozen unknowns: threads of BLAS would wait for each other a hundred times as long as they calculate.
     with threadpool_limits(1, user_api="blas"):
         found = optimize.minimize(
-            objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 1000}
-        )
-    return np.asarray(found.x)
+            objective, start, jac=True, method="L-BFGS-B", bounds=bounds,
+            options={"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-7},
+        )  # fmt: skip
+    return steps_of(np.asarray(found.x))

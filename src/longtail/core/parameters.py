@@ -24,6 +24,12 @@ def check_at_least_zero(**values: float) -> None:
             raise ParameterError(f"{name} is {value!r}, but must be a number of at least 0")
 
 
+def check_number(name: str, value: Any) -> None:
+    """Raise ParameterError unless the value is a number; it may be infinite."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or np.isnan(value):
+        raise ParameterError(f"{name} is {value!r}, but must be a number")
+
+
 def check_whole(name: str, value: Any, least: int) -> None:
     """Raise ParameterError unless the value is a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from longtail.core.parameters import check_number
 from longtail.errors import DataError, MissingExtraError, ParameterError
 
 PAD_LABEL = -1
@@ -92,8 +93,7 @@ class Predictions:
 
     def at_least(self, threshold: float) -> Predictions:
         """Return the predictions without labels whose score is below a threshold; rows get shorter, k stays."""
-        if isinstance(threshold, bool) or not isinstance(threshold, (int, float, np.number)) or np.isnan(threshold):
-            raise ParameterError(f"threshold is {threshold!r}, but must be a number")
+        check_number("threshold", threshold)
         low = self.scores < threshold
         labels, scores = np.where(low, PAD_LABEL, self.labels), np.where(low, PAD_SCORE, self.scores)
         if (low[:, :-1] & ~low[:, 1:]).any():  # probabilities need not fall along a row; padding comes last

@@ -85,7 +85,7 @@ class SetCurve:
         if budget > self.sizes[-1]:
             raise ParameterError(
                 f"budget is {budget!r}, but there are only {self.sizes[-1]:.3g} candidates per point; "
-                "ask for less, or calibrate with more candidates"
+                "ask for less, or calibrate with more candidates (longtail calibrate --candidates)"
             )
         return float(self.thresholds[max(int(np.searchsorted(self.sizes, budget, side="right")) - 1, 0)])
 
@@ -100,7 +100,7 @@ class SetCurve:
             raise ParameterError(
                 f"recall_at_least is {recall!r}, which no threshold reaches: all {self.sizes[-1]:.3g} candidates per "
                 f"point contain {best:.3f} of the observed labels, and {self._most(confidence):.3f} can be promised; "
-                "ask for less, or calibrate with more candidates or more points"
+                "ask for less, or calibrate with more candidates (longtail calibrate --candidates) or more points"
             )
         return float(self.thresholds[np.flatnonzero(kept)[0]])
 

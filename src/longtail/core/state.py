@@ -14,6 +14,7 @@ from longtail.core.check_arrays import Types, check_array, check_starts
 from longtail.errors import ModelError
 
 Array = NDArray[Any]
+_MOST = 1 << 48  # of whatever a model counts: no memory holds as many
 
 
 @dataclass
@@ -93,8 +94,17 @@ class State:
         """Return a value that is a whole number of at least `least`, or raise ModelError."""
         value: Any = self.values.get(name)
         if not _is_whole(value) or value < least:
-            raise ModelError(f"{name} is {value!r}, but must be a whole number of at least {least}")
+            raise ModelError(f"{name} is {value!r:.80}, but must be a whole number of at least {least}")
+        if value > _MOST:
+            raise ModelError(f"{name} is {value!r:.80}, but must be at most {_MOST}")
         return int(value)
+
+    def count(self, name: str, least: int = 0) -> int:
+        """Return a number of parts, each of which has an array, or raise ModelError."""
+        value = self.whole(name, least)
+        if value > len(self.arrays):
+            raise ModelError(f"{name} is {value}, but there are {len(self.arrays)} arrays")
+        return value
 
     def nest(self, name: str, part: State) -> None:
         """Add the state of a part under a name."""

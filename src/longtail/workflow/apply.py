@@ -19,6 +19,7 @@ from longtail.core.predictions import Predictions
 from longtail.core.progress import Progress, Silent, reported
 from longtail.core.run import Run
 from longtail.data import Dataset
+from longtail.data.texts import Texts
 from longtail.errors import DataError, ModelError
 
 logger = logging.getLogger(__name__)
@@ -107,7 +108,8 @@ class Chunks(Sequence[Any]):
         return max(-(-self.n_points // _CHUNK), 1)
 
     def __getitem__(self, number: Any) -> Any:
-        return self.inputs[number * _CHUNK : (number + 1) * _CHUNK]
+        chunk = self.inputs[number * _CHUNK : (number + 1) * _CHUNK]
+        return chunk.packed() if isinstance(chunk, Texts) else chunk  # a chunk travels alone, not with all texts
 
 
 def predict_chunk(shared: ModelAt, inputs: Any) -> dict[str, NDArray[Any]]:

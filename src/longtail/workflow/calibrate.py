@@ -7,7 +7,7 @@ from typing import Any
 
 from scipy import sparse
 
-from longtail.core.calibrated import fit_calibration, unseen_answers
+from longtail.core.calibrated import CANDIDATES, fit_calibration, unseen_answers
 from longtail.core.estimator import Estimator
 from longtail.core.run import Run
 from longtail.core.unseen import rows_of
@@ -16,7 +16,7 @@ from longtail.metrics import calibration_error
 HOW = ("auto", "yes", "no")
 
 
-def calibrate(model: Estimator, X: Any, Y: sparse.csr_matrix) -> float:
+def calibrate(model: Estimator, X: Any, Y: sparse.csr_matrix, *, candidates: int = CANDIDATES) -> float:
     """Calibrate a model on points that it has not seen, and return its ECE@5 on the half that taught nothing.
 
     Parameters
@@ -27,13 +27,15 @@ def calibrate(model: Estimator, X: Any, Y: sparse.csr_matrix) -> float:
         Points.
     Y : csr_matrix
         Observed labels; those beyond the labels of the model are unknown to it.
+    candidates : int, default 50
+        Labels per point to look at.
 
     Returns
     -------
     float
         A fraction.
     """
-    unseen = unseen_answers(model, X, Y)
+    unseen = unseen_answers(model, X, Y, candidates=candidates)
     model.probabilities_ = fit_calibration(model, unseen)
     judging = unseen.halves()[1]
     found = replace(judging.found, scores=model.probabilities_(model, judging.found))

@@ -8,7 +8,7 @@ from typing import Any
 from longtail.core.calibrated import CANDIDATES
 from longtail.core.estimator import Estimator
 from longtail.core.inputs import check_k
-from longtail.core.parameters import check_choice
+from longtail.core.parameters import check_choice, check_number
 from longtail.core.predictions import Predictions
 from longtail.core.sets import check_threshold, sorted_sets
 from longtail.errors import ParameterError
@@ -81,6 +81,8 @@ class Decision:
             raise ParameterError(f"{' and '.join(named)} cannot be combined; give one of them")
         if self.threshold is not None and self.probabilities:
             check_threshold(self.threshold)
+        elif self.threshold is not None:
+            check_number("threshold", self.threshold)
         for name, said in (
             ("--recall", "fewer labels would break what is promised"),
             ("--budget", "the budget says how many"),

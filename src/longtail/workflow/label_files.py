@@ -16,6 +16,7 @@ from longtail.errors import OutputError
 from longtail.metrics import BAND_NAMES, Matches, frequency_bands, label_table
 
 SUFFIXES = (".csv", ".parquet")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet computes a cell that begins so
 
 
 def check_label_file(path: Path, *, overwrite: bool) -> None:
@@ -88,9 +89,13 @@ def write_label_table(columns: dict[str, list[Any]], path: Path, *, overwrite: b
 
 
 def csv_of(columns: dict[str, list[Any]]) -> str:
-    """Return columns as CSV with a header."""
+    """Return columns as CSV with a header; names that a spreadsheet would compute have an apostrophe before them."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
+    writer.writerows(map(_shown_as_text, row) for row in zip(*columns.values(), strict=True))
     return buffer.getvalue()
+
+
+def _shown_as_text(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
