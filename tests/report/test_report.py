@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 
 import longtail
@@ -20,6 +21,7 @@ from longtail.report.case import Case
 from longtail.report.label_findings import confusions, never, too_often
 from longtail.report.point_findings import highlighted
 from longtail.report.probabilities import thresholds
+from longtail.workflow.label_files import write_label_table
 
 EVIL = [
     "</script><script>window.stolen=1</script>",
@@ -162,6 +164,42 @@ def test_of_a_long_text_the_beginning_and_the_words_that_matter_are_shown():
 
 
 # --- in a real browser: no error, nothing fetched, a table that searches and sorts, no accessibility fault ------------
+
+
+PAPER = {"width": 688, "height": 1000}  # A4 less its margins
+
+
+def test_tables_fit_on_paper_and_their_heads_can_be_repeated(written, browser):
+    page = browser.new_page(viewport=PAPER)
+    page.emulate_media(media="print")
+    page.goto((written / "report.html").as_uri())
+    wide = "tables => tables.filter(own => own.scrollWidth > own.clientWidth + 1).map(own => own.ariaLabel)"
+    assert page.locator(".scroll").evaluate_all(wide) == []
+    # Chromium repeats the head of a table on the next sheet, but not the buttons in it.
+    shown = "buttons => [...new Set(buttons.map(own => getComputedStyle(own).display))]"
+    assert page.locator("thead button").evaluate_all(shown) == ["contents"]
+    page.close()
+
+
+def test_names_that_look_like_formulas_are_text_in_a_spreadsheet_and_unchanged_elsewhere(tmp_path):
+    names = ["=1+1", "+a", "-b", "@c", "\td", "e=f"]
+    columns = {"label": names, "name": names, "f1": [-0.5] * 6}
+    for file in (tmp_path / "l.csv", tmp_path / "l.parquet"):
+        write_label_table(columns, file)
+    with open(tmp_path / "l.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for key in ("label", "name"):
+        assert [row[key] for row in rows] == ["'=1+1", "'+a", "'-b", "'@c", "'\td", "e=f"]
+    assert {row["f1"] for row in rows} == {"-0.5"}
+    assert pyarrow.parquet.read_table(tmp_path / "l.parquet").to_pydict() == columns
+
+
+def test_the_model_is_marked_on_the_frontier_and_every_psp_has_macro_f1_and_coverage_beside_it(written):
+    numbers, page = json.loads((written / "report.json").read_text()), (written / "report.html").read_text()
+    own = {row["name"]: row["value"] for row in numbers["metrics"]["rows"]}
+    assert f"the model has P@1 {own['P@1']:.1f} and PSP@1 {own['PSP@1']:.1f}." in page
+    assert {"macro-F1@5", "coverage@5"} <= own.keys()
+    assert {"macro-F1@5", "coverage@5"} <= numbers["frontier"][0].keys()
 
 
 def test_the_page_works_offline(written, browser):

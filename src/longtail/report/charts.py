@@ -47,6 +47,7 @@ def drawn(name: str, title: str, description: str, draw: Callable[..., None], *,
         import matplotlib as mpl
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError as error:
         raise MissingExtraError("matplotlib", "report", "a report") from error
     style = {
@@ -57,7 +58,8 @@ def drawn(name: str, title: str, description: str, draw: Callable[..., None], *,
     }  # fmt: skip
     with mpl.rc_context(style):
         # Small, so that its texts are legible on a phone.
-        figure = Figure(figsize=(4.5, 2.8), layout="constrained", facecolor="none")
+        layout = ConstrainedLayoutEngine(wspace=0.1)
+        figure = Figure(figsize=(4.5, 2.8), layout=layout, facecolor="none")
         FigureCanvasSVG(figure)
         fields = figure.subplots(1, panels, squeeze=False)[0]
         for axes in fields:
@@ -186,13 +188,14 @@ def propensity(found: dict[str, Any]) -> str:
     return drawn("propensity", "Propensity of labels by their frequency", said, draw)
 
 
-def frontier(rows: list[dict[str, float]], k: int) -> str:
-    """Draw P against PSP as the exponent rises from 0 to 1."""
+def frontier(rows: list[dict[str, float]], k: int, own: dict[str, float]) -> str:
+    """Draw P against PSP as the exponent rises from 0 to 1, and the model as it ranks by its metrics, `own`."""
     first, last = rows[0], rows[-1]
     said = (
         f"From exponent 0 to 1, P@{k} goes from {first[f'P@{k}']:.1f} to {last[f'P@{k}']:.1f} and PSP@{k} from "
         f"{first[f'PSP@{k}']:.1f} to {last[f'PSP@{k}']:.1f} percent; at 1, P@1 goes from {first['P@1']:.1f} to "
-        f"{last['P@1']:.1f} and PSP@1 from {first['PSP@1']:.1f} to {last['PSP@1']:.1f}."
+        f"{last['P@1']:.1f} and PSP@1 from {first['PSP@1']:.1f} to {last['PSP@1']:.1f}. As it ranks, the model has P@1 "
+        f"{own['P@1']:.1f} and PSP@1 {own['PSP@1']:.1f}."
     )
 
     depths = list(dict.fromkeys((1, k)))
@@ -207,6 +210,9 @@ def frontier(rows: list[dict[str, float]], k: int) -> str:
                     f"{row['exponent']:g}", (row[f"P@{depth}"], row[f"PSP@{depth}"]), xytext=(5, 3),
                     textcoords="offset points", fontsize=7.5, color=MUTED,
                 )  # fmt: skip
+            if f"P@{depth}" in own:
+                place = (own[f"P@{depth}"], own[f"PSP@{depth}"])
+                axes.plot(*place, "D", ms=6, color=INK, markerfacecolor="none", markeredgewidth=1.2)
             axes.set(xlabel=f"P@{depth}, percent", ylabel=f"PSP@{depth}, percent")
             axes.margins(0.12)
 

@@ -155,7 +155,8 @@ def _pictures(numbers: dict[str, Any]) -> dict[str, str]:
     if numbers["propensity"]:
         found["propensity"] = charts.propensity(numbers["propensity"])
     if numbers["frontier"]:
-        found["frontier"] = charts.frontier(numbers["frontier"], numbers["k"])
+        own = {row["name"]: row["value"] for row in numbers["metrics"]["rows"]}
+        found["frontier"] = charts.frontier(numbers["frontier"], numbers["k"], own)
     return found
 
 

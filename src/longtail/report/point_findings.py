@@ -21,6 +21,7 @@ _SHARE = 0.1  # the worst and the best tenth are sampled from
 _TEXT = 700  # characters of a text
 _BEGINNING = 220  # of these, from its beginning, where the words that matter come later
 _TERMS = 6
+_EVIDENCE = 160  # characters of a training point
 _STEPS = 4  # shades of highlighting
 
 
@@ -86,10 +87,16 @@ def _explained(case: Case, row: int, label: int, text: str, evidence: Evidence |
         result["text"] = highlighted(text, found.tokens)
     if evidence is not None:
         result["evidence"] = [
-            {"id": plain(near.id, 80), "similarity": near.similarity, "text": _one_line(near.text[:160])}
+            {"id": plain(near.id, 80), "similarity": near.similarity, "text": _beginning(near.text)}
             for near in evidence.of(point, label, 2)
         ]
     return result
+
+
+def _beginning(text: str) -> str:
+    """Return the first words of a text, and a sign that it goes on if it does."""
+    end = len(text) if len(text) <= _EVIDENCE else _between_words(text, _EVIDENCE)
+    return _one_line(text[:end]) + " …" * (end < len(text))
 
 
 def _terms(found: Explanation) -> list[dict[str, Any]]:

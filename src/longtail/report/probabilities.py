@@ -99,7 +99,7 @@ def thresholds(case: Case, odds: Floats) -> dict[str, Any]:
 
 
 def frontier(case: Case, odds: Floats) -> list[dict[str, float]]:
-    """Return P and PSP at 1 and k as candidates are ranked by P / p^exponent; empty without propensities."""
+    """Return metrics as candidates are ranked by P / p^exponent; empty without propensities."""
     if case.matches.inverse_propensities is None:
         return []
     labels, log_inverse = case.predictions.labels, np.log(case.matches.inverse_propensities)
@@ -107,7 +107,8 @@ def frontier(case: Case, odds: Floats) -> list[dict[str, float]]:
     for exponent in _EXPONENTS.tolist():
         scores = log_quotient(labels, odds, log_inverse, exponent)
         matches = case.matched(best_of(labels, scores, case.k))
-        names = [f"{name}@{k}" for k in dict.fromkeys((1, case.k)) for name in ("P", "PSP", "coverage")]
+        names = [f"{name}@{k}" for k in dict.fromkeys((1, case.k)) for name in ("P", "PSP")]
+        names += [f"macro-F1@{case.k}", f"coverage@{case.k}"]
         rows.append({"exponent": exponent, **{name: 100 * score(matches, name) for name in names}})
     return rows
 
