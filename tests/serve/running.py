@@ -53,8 +53,8 @@ def call(address: str, path: str, body: Any = None, headers: dict[str, str] | No
     return status, json.loads(content) if content and is_json else content.decode(), head
 
 
-def start(*arguments: object, before: str = "", limit: float = 60) -> Running:
-    """Run `longtail serve ARGUMENTS --port 0`, after the code `before`, and wait until it is ready."""
+def start(*arguments: object, before: str = "", limit: float = 60, ready: int = 200) -> Running:
+    """Run `longtail serve ARGUMENTS --port 0`, after the code `before`; wait until /health/ready has the status."""
     log = Path(tempfile.mkstemp(suffix=".log")[1])
     with open(log, "wb") as stream:
         process = subprocess.Popen(
@@ -67,7 +67,7 @@ def start(*arguments: object, before: str = "", limit: float = 60) -> Running:
         found = re.search(r"at (http://\S+)/ ", log.read_text())
         address = found.group(1) if found else None
         try:
-            if address and call(address, "/health/ready")[0] == 200:
+            if address and call(address, "/health/ready")[0] == ready:
                 return Running(process, address, log)
         except OSError:
             pass

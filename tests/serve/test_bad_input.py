@@ -37,7 +37,7 @@ CASES = {
     "threshold above 1": (SUGGEST, form(text="a", threshold=1.5), FORM, 400, "threshold: "),
     "threshold not a number": (SUGGEST, form(text="a", threshold="nan"), FORM, 400, "threshold: "),
     "exponent above 1": (SUGGEST, form(text="a", exponent=2), FORM, 400, "exponent: "),
-    "NUL": (SUGGEST, b"text=a%00b", FORM, 400, "text"),
+    "NUL": (SUGGEST, b"text=a%00b", FORM, 400, "text: has a NUL character (position 1)"),
     "not UTF-8": (SUGGEST, b"text=%ff%fe", FORM, 400, "UTF-8"),
     "raw bytes": (SUGGEST, b"text=\xff\xfe", FORM, 400, "UTF-8"),
     "a lone surrogate, encoded": (SUGGEST, b"text=%ED%A0%80", FORM, 400, "UTF-8"),
@@ -47,8 +47,16 @@ CASES = {
     "no JSON": (BATCH, b"{documents", JSON, 400, "not JSON"),
     "empty": (BATCH, b"", JSON, 400, "body"),
     "wrong type": (BATCH, {"documents": [{"text": 3}]}, JSON, 400, "documents.0.text"),
-    "a lone surrogate in JSON": (BATCH, b'{"documents": [{"text": "a\\ud800b"}]}', JSON, 400, "text"),
-    "NUL in JSON": (BATCH, b'{"documents": [{"text": "a\\u0000b"}]}', JSON, 400, "text"),
+    "a lone surrogate in JSON": (
+        BATCH, b'{"documents": [{"text": "a\\ud800b"}]}', JSON, 400, "documents.0.text: has a lone surrogate",
+    ),
+    "NUL in JSON": (
+        BATCH, b'{"documents": [{"text": "a"}, {"text": "\\u0000"}]}', JSON, 400, "documents.1.text: has a NUL",
+    ),
+    "NUL in a text of several": (f"{MODEL}/suggest", {"texts": ["a", "b\0"]}, JSON, 400, "texts.1: has a NUL"),
+    "NUL learned": (
+        "/v1/projects/texts/learn", [{"text": "\0", "subjects": []}], JSON, 400, "0.text: has a NUL character",
+    ),
     "a thousand documents": (BATCH, documents(*["a"] * 1000), JSON, 400, "at most 32"),
     "deep JSON": (BATCH, b"[" * 100_000, JSON, 400, ""),
     "unknown project": ("/v1/projects/none/suggest", form(text="a"), FORM, 404, "Project 'none' not found"),
@@ -126,6 +134,34 @@ def test_endless_headers_are_refused_and_large_bodies_are_not(service):
             connection.request("POST", SUGGEST, form(text=words_of(3), limit=1, unknown="a" * 500_000), FORM)
             answer = connection.getresponse()
             assert (answer.status, bool(answer.read())) == (200, True)
+
+
+def sent_raw(service, request):
+    """Send bytes, and return all that comes back."""
+    host, port = service.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(request)
+        with contextlib.suppress(ConnectionError):
+            return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", 400),  # the beginning of TLS
+        (b"GET /v1/projects/caf\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n", 400),
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 70_000 + b"\r\n\r\n", 431),  # in one piece
+    ],
+    ids=["another protocol", "raw UTF-8", "negative length", "long address", "long header"],
+)
+def test_what_is_no_request_is_a_problem_too(request_, status, service):
+    head, _, body = sent_raw(service, request_).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert b"Content-Type: application/problem+json" in head
+    assert json.loads(body)["status"] == status
+    assert call(service.address, "/health/ready")[0] == 200
 
 
 def test_connections_that_say_nothing_or_half_a_request_are_closed(service):

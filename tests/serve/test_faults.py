@@ -8,6 +8,7 @@ import logging
 import os
 import resource
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -176,6 +177,99 @@ def test_sigterm_finishes_what_was_accepted(running):
     assert load.broken == []
     assert set(load.statuses) <= {200, 404, 507, 503}  # 503: a connection that no worker had accepted
     assert "Traceback" not in running.log.read_text()
+
+
+# A worker that gets SIGTERM when it has loaded its models and does not serve yet. NumPy's threads would take a signal
+# that the first thread blocks.
+ENDED_EARLY = """
+import os, signal, socket, sys
+from longtail.serve.settings import ModelSettings, Settings
+from longtail.serve.worker import Worker
+
+listening = socket.create_server(("127.0.0.1", 0))
+worker = Worker(Settings(models={"m": ModelSettings(path=sys.argv[1])}, drain=0.1))
+worker.remember_sigterm()
+os.kill(os.getpid(), signal.SIGTERM)
+worker.run([listening])
+"""
+
+
+def test_sigterm_before_a_worker_serves_is_not_lost(place):
+    ended = subprocess.run([sys.executable, "-c", ENDED_EARLY, place / "model"], capture_output=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr.decode()
+
+
+@pytest.fixture
+def slow_start(tmp_path):
+    """A service whose workers wait for a pipe while they load; and the pipe."""
+    text_model().save(tmp_path / "model")
+    pipe = tmp_path / "metrics.json"
+    os.mkfifo(pipe)
+    (tmp_path / "service.toml").write_text('drain = 0.2\n[models.m]\npath = "model"\nmetrics = "metrics.json"\n')
+    threading.Thread(target=pipe.write_text, args=('{"P@1": 50.0}',), daemon=True).start()
+    running = start("--config", tmp_path / "service.toml")
+    yield running, pipe
+    running.stop(signal.SIGKILL)
+
+
+def wait_for_reader(pipe):
+    """Return the end for writing of a pipe, once a process reads from it."""
+    until = time.monotonic() + 30
+    while True:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # nobody reads
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
+
+def test_sighup_does_not_end_a_worker_that_still_loads(slow_start):
+    running, pipe = slow_start
+    os.kill(running.workers[0], signal.SIGKILL)
+    end = wait_for_reader(pipe)
+    (loading,) = running.workers
+    running.process.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    os.write(end, b'{"P@1": 60.0}')
+    os.close(end)
+    evaluations = call(running.address, "/longtail/v1/models/m")[1]["evaluations"]
+    assert evaluations[0]["metrics"] == {"P@1": 60.0}
+    assert running.workers == [loading]
+
+
+def test_sigterm_ends_a_worker_that_still_loads(slow_start):
+    running, pipe = slow_start
+    os.kill(running.workers[0], signal.SIGKILL)
+    end = wait_for_reader(pipe)
+    start = time.monotonic()
+    assert running.stop() == 0
+    assert time.monotonic() - start < 10  # those that do not end are killed after 40 seconds
+    os.close(end)
+
+
+def test_files_beside_a_model_are_loaded_again_and_a_broken_one_is_said_once(tmp_path):
+    text_model().save(tmp_path / "model")
+    names = tmp_path / "names.json"
+    names.write_text('{"c3": "before"}')
+    (tmp_path / "service.toml").write_text(
+        'watch = 0.1\ndrain = 0\n[models.m]\npath = "model"\nvocabulary = "names.json"\n'
+    )
+    running = start("--config", tmp_path / "service.toml")
+
+    def name():
+        return call(running.address, SUGGEST, FORM)[1]["results"][0]["label"]
+
+    try:
+        assert name() == "before"
+        names.write_text("no JSON")
+        wait_for(lambda: "the old one stays" in running.log.read_text())
+        time.sleep(0.5)  # several looks
+        assert running.log.read_text().count("the old one stays") == 1
+        assert name() == "before"
+        names.write_text('{"c3": "after"}')
+        wait_for(lambda: name() == "after")
+    finally:
+        running.stop()
 
 
 def test_a_full_disk_is_an_error_and_the_file_stays_whole(tmp_path):

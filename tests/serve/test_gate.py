@@ -30,12 +30,15 @@ def test_a_token_is_needed_for_all_but_health_and_the_page():
     app, _ = create_app(settings(token="secret"))
     right, wrong = {"Authorization": "Bearer secret"}, {"Authorization": "Bearer secre"}
     requests = [("GET", path, {}) for path in ("/v1/projects", "/longtail/v1/models", "/metrics", "/openapi.json")]
-    for answer in asyncio.run(answers(app, *requests, ("GET", "/v1/projects", wrong))):
+    others = [{"Authorization": "Basic secret"}, {"Authorization": "secret"}, {"Authorization": "Bearer"}]
+    for answer in asyncio.run(answers(app, *requests, *(("GET", "/v1/projects", one) for one in (wrong, *others)))):
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"] == "Bearer"
         assert answer.headers["content-type"] == "application/problem+json"
-    ok = asyncio.run(answers(app, ("GET", "/v1/projects", right), ("GET", "/health/live", {}), ("GET", "/", {})))
-    assert [answer.status_code < 400 for answer in ok] == [True] * 3
+    in_small = {"Authorization": "bearer secret"}
+    asked = [("/v1/projects", right), ("/v1/projects", in_small), ("/health/live", {}), ("/", {})]
+    ok = asyncio.run(answers(app, *(("GET", path, headers) for path, headers in asked)))
+    assert [answer.status_code for answer in ok] == [200] * 4
 
 
 def test_scripts_of_other_sites_are_refused_unless_configured():
@@ -52,6 +55,29 @@ def test_scripts_of_other_sites_are_refused_unless_configured():
     )
     assert allowed.headers["access-control-allow-origin"] == "https://catalogue.example"
     assert "access-control-allow-origin" not in other.headers
+
+
+def test_scripts_of_allowed_sites_may_read_refusals_too():
+    def broken(_):
+        raise RuntimeError
+
+    origin, token = {"Origin": "https://catalogue.example"}, {"Authorization": "Bearer secret"}
+    app, service = create_app(settings(cors_origins=[origin["Origin"]], token="secret", max_body=10))
+    service.models.get = broken
+    app.too_long = lambda: 1.0
+    found = asyncio.run(
+        answers(
+            app,
+            ("GET", "/v1/projects", origin),
+            ("POST", "/v1/projects/m/suggest", {**origin, **token}),
+            ("POST", "/v1/projects/m/learn", {**origin, **token, "Content-Length": "11"}),
+            ("GET", "/v1/projects/m", {**origin, **token}),
+        )
+    )
+    assert [answer.status_code for answer in found] == [401, 503, 413, 500]
+    assert {answer.headers["access-control-allow-origin"] for answer in found} == {origin["Origin"]}
+    head = [(b"authorization", b"Bearer secret")]
+    assert app.early_refusal(None, b"/v1/projects/m/suggest", head, close=False) == b""
 
 
 def test_not_ready_while_loading_and_while_draining():

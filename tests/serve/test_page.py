@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from urllib.parse import urlsplit
 
 import pytest
@@ -101,6 +102,11 @@ def test_a_click_marks_the_words_that_spoke_for_a_label(page):
     assert text == under  # the marks lie where the words are
     row.locator(".name").click()
     expect(page.locator("#marks mark")).to_have_count(0)
+
+
+def test_csv_for_spreadsheets_holds_no_formulas(page):
+    rows = page.evaluate("import('./labels.js').then(own => own.csvOf([['=1+1', '@a,b', '-c', 'd=e', -0.5, null]]))")
+    assert rows == "'=1+1,\"'@a,b\",'-c,d=e,-0.5,\r\n"
 
 
 def test_accepted_rejected_and_added_labels_are_sent_and_copied(page, service, folder):
@@ -282,6 +288,10 @@ def test_axe_finds_no_violation(page, scheme, width):
     for view in ("Text", "Files", "Model"):
         page.get_by_role("link", name=view, exact=True).click()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+    tables = page.locator("#about .view > .scroll, #about .pair .scroll")
+    expect(tables).to_have_count(2)
+    for table in tables.all():
+        assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
     assert violations(page) == []
 
 
@@ -317,6 +327,30 @@ def test_a_service_that_does_not_answer_is_said(browser, service):
     write(page, words_of(3))
     page.close()
     assert errors == []
+
+
+def test_what_is_written_or_dropped_while_models_are_loaded_stays(browser, folder, tmp_path):
+    pipe = tmp_path / "metrics.json"
+    os.mkfifo(pipe)  # the service waits for it
+    settings = f'drain = 0\n[models.m]\npath = "{folder / "texts"}"\nmetrics = "{pipe}"\n'
+    (tmp_path / "service.toml").write_text(settings)
+    running = start("--config", tmp_path / "service.toml", ready=503)
+    page = browser.new_page()
+    try:
+        page.goto(running.address)
+        expect(page.get_by_role("alert")).to_contain_text("The models are being loaded")
+        page.locator("#text").fill(words_of(3))
+        drop(page, "two.csv", f"id,text\n1,{words_of(5)}\n2,{words_of(0)}\n")
+        page.wait_for_timeout(2500)  # the page looks every second
+        pipe.write_text('{"P@1": 50.0}')
+        expect(page.locator("#documents tbody tr").first).to_contain_text("concept 5")
+        page.get_by_role("link", name="Text", exact=True).click()
+        expect(page.locator("#found .name").first).to_have_text("concept 3")
+        expect(page.locator("#text")).to_have_value(words_of(3))
+        expect(page.locator("#trouble")).to_be_hidden()
+    finally:
+        page.close()
+        running.stop()
 
 
 def test_a_token_is_asked_for(browser, folder, tmp_path):

@@ -15,7 +15,7 @@ from longtail.serve.forms import checked, fields_of
 from longtail.serve.models import Served
 from longtail.serve.problems import MEDIA_TYPE, Problem
 from longtail.serve.service import Service
-from longtail.serve.suggesting import Suggestion, Wish, check_text, suggest
+from longtail.serve.suggesting import Suggestion, Wish, check_text, check_texts, suggest
 
 _PROBLEM = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
 
@@ -101,7 +101,8 @@ async def batch_json(service: Service, project_id: str, body: schemas.Documents,
     shown_in = service.language(served, asked.language)
     served.check_reads_texts()
     wish = Wish(asked.limit, asked.threshold, body.exponent, service.numbers(served, body.exclude))
-    texts = [check_text(document.text, service.settings.max_text) for document in body.documents]
+    texts = [document.text for document in body.documents]
+    texts = check_texts(texts, service.settings.max_text, "documents.{}.text")
     found = await suggest(service.queue, served, texts, wish)
     parts = [
         f'{results_json(served, one, shown_in)[:-1]}, "document_id": {service.json(document.document_id)}}}'
@@ -118,13 +119,13 @@ def _add_learning(routes: APIRouter, service: Service) -> None:
     async def learn(project_id: str, body: list[schemas.IndexedDocument]) -> Response:
         """Store texts with their labels for the next training; texts without either are ignored."""
         served = service.models.get(project_id)
-        whole = [one for one in body if one.text is not None and one.subjects is not None]
         entries = [
             entry(
-                served, check_text(one.text or "", service.settings.max_text), "learn",
-                accepted=service.known(served, [subject.uri for subject in one.subjects or []]),
+                served, check_text(one.text, service.settings.max_text, f"{number}.text"), "learn",
+                accepted=service.known(served, [subject.uri for subject in one.subjects]),
             )
-            for one in whole
+            for number, one in enumerate(body)
+            if one.text is not None and one.subjects is not None
         ]  # fmt: skip
         await service.journal.append(served.id, entries)
         return Response(status_code=204)

@@ -63,14 +63,19 @@ def create_app(settings: Settings, on_failure: Callable[[], None] = lambda: None
     _add_health(app, service)
     add_docs(app)
     add_page(app)
-    if settings.cors_origins:
-        app.add_middleware(
-            CORSMiddleware, allow_origins=settings.cors_origins, allow_methods=["GET", "POST"],
-            allow_headers=["authorization", "content-type"],
-        )  # fmt: skip
-    # With other origins, answers need the headers that only the middleware knows.
-    first: Any = app if settings.cors_origins else Shortcuts(app, service)
-    return Gate(first, settings, lambda: service.draining, service.queue.too_long), service
+    shared = _shared_with(settings.cors_origins)
+    gate = Gate(shared(Shortcuts(app, service)), settings, lambda: service.draining, service.queue.too_long, shared)
+    return gate, service
+
+
+def _shared_with(origins: list[str]) -> Callable[[Any], Any]:
+    """Return what puts the headers by which browsers let scripts of other origins read an answer around an app."""
+    if not origins:
+        return lambda app: app
+    return lambda app: CORSMiddleware(
+        app, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["authorization", "content-type"],
+        expose_headers=["retry-after"],
+    )  # fmt: skip
 
 
 def _add_health(app: FastAPI, service: Service) -> None:

@@ -8,11 +8,17 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from longtail.serve import metrics
+from longtail.serve.farewell import LINGER
 from longtail.serve.gate import Gate
 from longtail.serve.problems import raw_refusal
 
 _LAST_REQUEST = 0.3  # seconds
-_LONGEST_HEAD = 1 << 16  # bytes of the address and the headers of a request; those of one read may be more
+_PARTING = 128  # connections beyond the limit whose clients are given time to read their answer
+_MOST_IGNORED = 1 << 20  # bytes that may still come after the last answer
+_LONGEST_HEAD = 1 << 16  # bytes of the address and the headers of a request
+_LONG_HEAD = f"address and headers have more than {_LONGEST_HEAD:,} bytes"
+_ENDING = "the service is ending; try again in a moment"
+_UNREADABLE = "this is no HTTP request that can be read; its sender has a fault, or speaks another protocol"
 
 
 class _Refused:
@@ -38,31 +44,43 @@ class GuardedProtocol(HttpToolsProtocol):
     gate: Gate | None = None
     _timer: asyncio.TimerHandle | None = None
     _in_head, _head = True, 0  # whether the head of a request is awaited, and how much of it has come
+    _parting = False  # whether the last answer was given
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         metrics.connections.inc()
         if len(self.connections) > self.max_connections:
-            metrics.rejected.labels("connections").inc()
-            transport.write(raw_refusal(503, "too many connections are open; try again in a moment"))
-            transport.close()
+            self._end("connections", raw_refusal(503, "too many connections are open; try again in a moment"))
             return
         self._expect()
 
     def data_received(self, data: bytes) -> None:
         self._head += len(data)
+        if self._parting:
+            if self._head > _MOST_IGNORED:
+                self.transport.close()
+            return
         super().data_received(data)
         if self._in_head and self._head > _LONGEST_HEAD and not self.transport.is_closing():
-            metrics.rejected.labels("size").inc()
-            self.transport.write(raw_refusal(431, f"address and headers have more than {_LONGEST_HEAD:,} bytes"))
-            self.transport.close()
+            self._end("size", raw_refusal(431, _LONG_HEAD))
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what cannot be parsed with a problem, as everything else; uvicorn's message says no more."""
+        self._end("unreadable", raw_refusal(400, _UNREADABLE))
 
     def shutdown(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
             # A request may be on its way, or in the system's buffer: closing now would answer it with a reset.
-            self.loop.call_later(_LAST_REQUEST, super().shutdown)
+            self.loop.call_later(_LAST_REQUEST, self._shut_down_idle)
         else:
             super().shutdown()
+
+    def _shut_down_idle(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            super().shutdown()  # a request has come
+        elif not self.transport.is_closing() and not self._parting:
+            # Who has sent nothing so far has not been answered either.
+            self._part(raw_refusal(503, _ENDING) if self.cycle is None else b"")
 
     def connection_lost(self, exc: Exception | None) -> None:
         metrics.connections.dec()
@@ -74,10 +92,37 @@ class GuardedProtocol(HttpToolsProtocol):
         self._expect()  # the rest of the head must follow
 
     def on_headers_complete(self) -> None:
+        if self._parting:  # what follows a request that was refused, in the same bytes
+            self.cycle = _REFUSED
+            return
         self._in_head = False
         self._relax()
-        if not self._refused():
+        if self._head > _LONGEST_HEAD and self._head_size() > _LONGEST_HEAD:  # what was read may have a body, too
+            self.cycle = _REFUSED
+            self._end("size", raw_refusal(431, _LONG_HEAD))
+        elif not self._refused():
             super().on_headers_complete()
+
+    def _head_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+
+    def _end(self, reason: str, answer: bytes) -> None:
+        """Answer, count the refusal, and close the connection."""
+        metrics.rejected.labels(reason).inc()
+        self._part(answer)
+
+    def _part(self, answer: bytes) -> None:
+        """Give the last answer. Closing at once would reset the connection if the client were still sending."""
+        self._parting, self._head = True, 0
+        self._relax()
+        self._unset_keepalive_if_required()
+        if answer:
+            self.transport.write(answer)
+        if self.transport.can_write_eof() and len(self.connections) <= self.max_connections + _PARTING:
+            self.transport.write_eof()
+            self._timer = self.loop.call_later(LINGER, self.transport.close)
+        else:
+            self.transport.close()
 
     def _refused(self) -> bool:
         """Answer the request if there is no room for it; return whether that was done."""
@@ -89,10 +134,10 @@ class GuardedProtocol(HttpToolsProtocol):
         if not answer:
             return False
         self.cycle = _REFUSED
-        self.transport.write(answer)
         if close:
-            self.transport.close()
+            self._part(answer)
         else:
+            self.transport.write(answer)
             self._expect()  # the body
         return True
 
@@ -103,6 +148,8 @@ class GuardedProtocol(HttpToolsProtocol):
             self._expect()
 
     def on_message_complete(self) -> None:
+        if self._parting:
+            return
         self._in_head, self._head = True, 0
         super().on_message_complete()
         self._relax()
@@ -112,6 +159,8 @@ class GuardedProtocol(HttpToolsProtocol):
             )
 
     def _expect(self) -> None:
+        if self._parting:
+            return
         self._relax()
         self._timer = self.loop.call_later(self.idle_limit, self._give_up)
 

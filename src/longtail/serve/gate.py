@@ -52,12 +52,15 @@ class Gate:
     too_long : callable
         Returns the seconds that a request would wait in the queue, if that is too long, else None. Such requests are
         refused before anything of them is read or parsed, since under overload most of the work is refusing.
+    shared : callable, default the application itself
+        Takes an application and returns one whose answers scripts of other origins may read; for the gate's own ones.
     """
 
     def __init__(
-        self, app: Any, settings: Settings, closing: Callable[[], bool], too_long: Callable[[], float | None]
-    ) -> None:
-        self.app, self.settings, self.closing, self.too_long = app, settings, closing, too_long
+        self, app: Any, settings: Settings, closing: Callable[[], bool], too_long: Callable[[], float | None],
+        shared: Callable[[Any], Any] = lambda app: app,
+    ) -> None:  # fmt: skip
+        self.app, self.settings, self.closing, self.too_long, self.shared = app, settings, closing, too_long, shared
         self.token = settings.token.get_secret_value().encode() if settings.token else None
         self.log = AccessLog() if settings.access_log else None
 
@@ -81,6 +84,8 @@ class Gate:
         """
         if not path.endswith(_QUEUED_BYTES) or not self._knows_token(dict(headers) if self.token else {}):
             return b""
+        if self.settings.cors_origins:  # the answer needs headers that depend on those of the request
+            return b""
         expected = self.too_long()
         if expected is None:
             return b""
@@ -94,7 +99,8 @@ class Gate:
     def _knows_token(self, headers: dict[bytes, bytes]) -> bool:
         if self.token is None:
             return True
-        return hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + self.token)
+        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        return hmac.compare_digest(token.strip(), self.token) and scheme.lower() == b"bearer"  # in any case (RFC 9110)
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -188,4 +194,4 @@ class Passage:
             await self._reply(problem_response(problem.status_code, problem.detail, problem.title, problem.headers))
 
     async def _reply(self, response: Any) -> None:
-        await response(self.scope, self._receive, self.send)
+        await self.gate.shared(response)(self.scope, self._receive, self.send)

@@ -19,7 +19,7 @@ from longtail.core import store
 from longtail.core.calibration import log_probability
 from longtail.core.model import KIND, load_model
 from longtail.data.vocabularies import read_vocabulary
-from longtail.errors import LongtailError, ModelError, ParameterError, first_line
+from longtail.errors import LongtailError, ParameterError, first_line
 from longtail.serve import metrics
 from longtail.serve.figures import evaluations
 from longtail.serve.labels import Labels
@@ -29,6 +29,9 @@ from longtail.serve.settings import ModelSettings, Settings
 from longtail.workflow.decide import dial
 
 logger = logging.getLogger(__name__)
+
+
+Stamp = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class Served:
     exponent : float
         Exponent of requests that name none: that of a re-ranker, 0 for other models.
     stamp : tuple
-        Identity of the directory's manifest when it was loaded.
+        Identity of its files when it was loaded, by `stamp_of`.
     modified : datetime
         When the directory was written.
     evaluations : list of dict
@@ -92,7 +95,7 @@ class Served:
     model: Any
     labels: Labels
     exponent: float
-    stamp: tuple[int, ...]
+    stamp: Stamp
     modified: datetime
     evaluations: list[dict[str, Any]]
     explains: bool
@@ -147,7 +150,7 @@ def load_served(name: str, settings: ModelSettings) -> Served:
     LongtailError
         If the model, its vocabulary, its calibration data or its metrics cannot be read.
     """
-    stamp = stamp_of(settings.path)
+    stamp = stamp_of(settings)
     model = load_model(settings.path)
     if settings.calibration is not None:
         calibrate_on(model, settings.calibration)
@@ -160,7 +163,7 @@ def load_served(name: str, settings: ModelSettings) -> Served:
     served = Served(
         id=name, settings=settings, model=model,
         labels=Labels(model, vocabulary, settings.uri_prefix, settings.language), exponent=exponent or 0.0, stamp=stamp,
-        modified=datetime.fromtimestamp(stamp[0] / 1e9, UTC),
+        modified=datetime.fromtimestamp(stamp[0][0] / 1e9, UTC),
         evaluations=evaluations(settings.path, settings.metrics), explains=_explains(model),
     )  # fmt: skip
     if served.reads_texts:
@@ -168,12 +171,22 @@ def load_served(name: str, settings: ModelSettings) -> Served:
     return served
 
 
-def stamp_of(path: Path) -> tuple[int, ...]:
-    """Return what changes when a model directory is overwritten: time, inode and size of its manifest."""
+def stamp_of(settings: ModelSettings) -> Stamp:
+    """Return what changes when a model directory is overwritten, or a file that the settings name beside it.
+
+    Time, inode and size of its manifest, then of its vocabulary, calibration data and metrics; zeros for no file.
+    """
+    files = (settings.path / store.MANIFEST, settings.vocabulary, settings.calibration, settings.metrics)
+    return tuple(map(_identity, files))
+
+
+def _identity(file: Path | None) -> tuple[int, int, int]:
+    if file is None:
+        return 0, 0, 0
     try:
-        found = (path / store.MANIFEST).stat()
-    except OSError as error:
-        raise ModelError(f"{path}: no model here ({error.strerror}); longtail train writes one") from error
+        found = file.stat()
+    except OSError:  # whoever reads it will say so
+        return 0, 0, 0
     return found.st_mtime_ns, found.st_ino, found.st_size
 
 
@@ -195,6 +208,7 @@ class Models:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._served: dict[str, Served] = {}
+        self._failed: dict[str, Stamp] = {}  # what could not be loaded, to say so once
         self._loading = threading.Lock()
 
     @property
@@ -215,8 +229,13 @@ class Models:
             raise busy(f"the model {name!r} is being loaded; try again in a moment")
         raise Problem(404, f"Project '{name}' not found", "Project not found")
 
-    def refresh(self) -> None:
-        """Load models that are not loaded, or whose directories have changed; called in a thread.
+    def refresh(self, *, again: bool = True) -> None:
+        """Load models that are not loaded, or whose files have changed; called in a thread.
+
+        Parameters
+        ----------
+        again : bool, default True
+            Also try what could not be loaded, and has not changed since.
 
         Raises
         ------
@@ -228,10 +247,12 @@ class Models:
             for name, settings in self.settings.models.items():
                 old = self._served.get(name)
                 try:
-                    if old is not None and stamp_of(settings.path) == old.stamp:
+                    stamp = stamp_of(settings)
+                    if old is not None and (stamp == old.stamp or (not again and stamp == self._failed.get(name))):
                         continue
+                    self._failed[name] = stamp
                     new = load_served(name, settings)
-                except (LongtailError, OSError, MemoryError) as error:
+                except Exception as error:  # whatever it is, the old model can go on
                     metrics.reloads.labels(name, "failed").inc()
                     if old is None:
                         raise

@@ -18,7 +18,7 @@ from longtail.serve.models import Served
 from longtail.serve.probabilities import origin
 from longtail.serve.problems import Problem
 from longtail.serve.service import Service
-from longtail.serve.suggesting import Suggestion, check_text, suggest
+from longtail.serve.suggesting import Suggestion, check_text, check_texts, suggest
 
 _LEVELS = {"lowest": 0.0, "median": 0.5, "highest": 1.0}
 _SUGGEST = problems(400, 404, 413, 503, 504)
@@ -67,7 +67,7 @@ def _add_predictions(routes: APIRouter, service: Service) -> None:
         shown_in = service.language(served, body.language)
         wish = service.wish(served, body)
         served.check_reads_texts()
-        texts = [check_text(text, service.settings.max_text) for text in body.texts]
+        texts = check_texts(body.texts, service.settings.max_text, "texts.{}")
         found = await suggest(service.queue, served, texts, wish)
         return {"results": [[_ranked(served, one, shown_in) for one in row] for row in found]}
 

@@ -19,8 +19,10 @@ def _whole(value: Any) -> Any:
 
 
 _WHOLE = BeforeValidator(_whole)  # last in its row: the bounds before it stay in the schema
-# U+0000 is no character of a text; everything else is.
-Text = Annotated[str, Field(pattern=r"^[^\x00]*$", description="Input text.", examples=["A quick brown fox."])]
+# U+0000 is no character of a text; everything else is. The pattern is for those who read the schema: `check_text` says
+# where a NUL is.
+_NO_NUL = {"pattern": r"^[^\x00]*$"}
+Text = Annotated[str, Field(json_schema_extra=_NO_NUL, description="Input text.", examples=["A quick brown fox."])]
 Threshold = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="Lowest probability of a result.")]
 Exponent = Annotated[
     float,

@@ -113,12 +113,12 @@ class Service:
             self.failed = error
             on_failure()
 
-    async def _refresh(self) -> None:
-        with contextlib.suppress(Exception):  # `Models.refresh` has logged it
-            await asyncio.to_thread(self.models.refresh)
+    async def _refresh(self, *, again: bool = True) -> None:
+        with contextlib.suppress(Exception):  # `_load` says why a model cannot be loaded for the first time
+            await asyncio.to_thread(self.models.refresh, again=again)
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self.settings.watch)
             if self.models.ready:
-                await self._refresh()
+                await self._refresh(again=False)

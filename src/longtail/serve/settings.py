@@ -85,7 +85,7 @@ class Settings(BaseSettings):
     time_limit : float, default 30
         Seconds for a request.
     idle_limit : float, default 10
-        Seconds that a connection may wait for (the rest of) a request.
+        Seconds that a connection may wait for a request and its headers; the body has `time_limit`.
     max_connections : int, default 1,000
         Open connections per worker.
     drain : float, default 1

@@ -58,17 +58,36 @@ class Suggestion(NamedTuple):
     probability: float
 
 
-def check_text(text: str, most: int) -> str:
-    """Return a text, or raise a problem if it is too long or has characters that no text has."""
+def check_text(text: str, most: int, place: str = "text") -> str:
+    """Return a text, or raise a problem if it is too long or has characters that no text has.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    most : int
+        Characters that it may have.
+    place : str, default "text"
+        Where it is in the request.
+
+    Returns
+    -------
+    str
+    """
     if len(text) > most:
-        raise Problem(413, f"the text has {len(text):,} characters, but at most {most:,} are allowed")
+        raise Problem(413, f"{place}: has {len(text):,} characters, but at most {most:,} are allowed")
     if "\0" in text:
-        raise Problem(400, f"the text has a NUL character (position {text.index(chr(0))}); remove it")
+        raise Problem(400, f"{place}: has a NUL character (position {text.index(chr(0))}); remove it")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise Problem(400, f"the text has a lone surrogate (position {error.start}); send whole characters") from error
+        raise Problem(400, f"{place}: has a lone surrogate (position {error.start}); send whole characters") from error
     return text
+
+
+def check_texts(texts: Sequence[str], most: int, place: str) -> list[str]:
+    """Return texts, or raise the problem of one of them; `place` has {} for its number, e.g. "documents.{}.text"."""
+    return [check_text(text, most, place.format(number)) for number, text in enumerate(texts)]
 
 
 async def suggest(queue: BatchQueue, served: Served, texts: Sequence[Any], wish: Wish) -> list[list[Suggestion]]:

@@ -10,19 +10,19 @@ import contextlib
 import logging
 import os
 import resource
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
+from longtail.core.unfinished import temporary_folder
 from longtail.errors import ModelError, ParameterError
 from longtail.serve.app import check_installed
-from longtail.serve.problems import raw_refusal
+from longtail.serve.farewell import Farewell
 from longtail.serve.settings import Settings, to_json
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,8 @@ class Supervisor:
         self._started: dict[int, float] = {}
         self._stopping = False
         self._again = False
-        self._numbers = tempfile.mkdtemp(prefix="longtail-metrics-")
+        self._folder = ExitStack()
+        self._numbers = str(self._folder.enter_context(temporary_folder()))
 
     def run(self, say: Callable[[str], None]) -> int:
         """Serve until a signal comes.
@@ -82,7 +83,7 @@ class Supervisor:
             self._end_all()
             for number, handler in before.items():
                 signal.signal(number, handler)
-            shutil.rmtree(self._numbers, ignore_errors=True)
+            self._folder.close()
 
     def _watch(self, say: Callable[[str], None]) -> int:
         quick = 0
@@ -102,7 +103,8 @@ class Supervisor:
                 quick = quick + 1 if time.monotonic() - self._started.pop(pid) < _QUICK else 0
                 if quick >= _MOST_QUICK and not self._workers:
                     raise ModelError(f"{quick} workers in a row ended at once ({said}); the lines above may say why")
-                say(f"warning: worker {pid} ended ({said}); starting another")
+                with contextlib.suppress(OSError):  # a full disk under stderr is no reason to end
+                    say(f"warning: worker {pid} ended ({said}); starting another")
                 if quick:
                     time.sleep(1)
                 self._start("loaded")
@@ -112,11 +114,16 @@ class Supervisor:
         """Start a worker that takes requests at once, or, where others may be there, when its models are loaded."""
         environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": self._numbers}
         descriptor = self.listening.fileno()
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "longtail.serve.worker", str(descriptor), when],
-            stdin=subprocess.PIPE, pass_fds=[descriptor], env=environment,
-            process_group=0,  # Ctrl-C reaches this process alone, which then tells the workers
-        )  # fmt: skip
+        # A worker that is not ready for SIGHUP would be ended by it: it waits until the worker takes it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+        try:
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "longtail.serve.worker", str(descriptor), when],
+                stdin=subprocess.PIPE, pass_fds=[descriptor], env=environment,
+                process_group=0,  # Ctrl-C reaches this process alone, which then tells the workers
+            )  # fmt: skip
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         assert worker.stdin is not None
         with contextlib.suppress(BrokenPipeError), worker.stdin:
             worker.stdin.write(to_json(self.settings).encode())
@@ -127,29 +134,16 @@ class Supervisor:
         self._signal_all(signal.SIGTERM)
         drained = time.monotonic() + self.settings.drain + _MARGIN
         until = drained + self.settings.time_limit + 10
+        farewell = Farewell(self.listening)
         while any(worker.poll() is None for worker in self._workers.values()) and time.monotonic() < until:
             if time.monotonic() > drained:
-                self._refuse_waiting()
+                farewell.step()
             time.sleep(0.02)
         for worker in self._workers.values():
             if worker.poll() is None:
                 worker.kill()
                 worker.wait()
-        self._refuse_waiting()
-        self.listening.close()
-
-    def _refuse_waiting(self) -> None:
-        """Answer 503 to connections that no worker has taken; closing the socket would reset them."""
-        self.listening.setblocking(False)
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                connection, _ = self.listening.accept()
-                with connection, contextlib.suppress(OSError):
-                    connection.settimeout(_MARGIN)
-                    connection.recv(65536)
-                    connection.sendall(raw_refusal(503, "the service is ending; try again in a moment"))
-                    connection.shutdown(socket.SHUT_WR)
-                    connection.recv(65536)
+        farewell.finish()
 
     def _signal_all(self, number: int) -> None:
         for worker in self._workers.values():

@@ -47,10 +47,12 @@ class Worker(uvicorn.Server):
         self.settings = settings
         self._accepting: list[socket.socket] = []
         self._opening: set[asyncio.Task[Any]] = set()
+        self._asked_to_end = False
         super().__init__(
             uvicorn.Config(
                 app,
                 http=GuardedProtocol,
+                ws="none",  # whatever else is installed
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -67,10 +69,25 @@ class Worker(uvicorn.Server):
         self.service.draining = True
         asyncio.get_running_loop().call_soon_threadsafe(self._drain)
 
+    def remember_sigterm(self) -> None:
+        """Let SIGTERM wait until this worker serves; before this call, when there is nothing to finish, it ends it.
+
+        uvicorn takes the signal over while it serves, and raises it once more at the end, when nothing must come of it.
+        The signal is not blocked instead: other threads, such as those of NumPy, would take it, and it would be lost.
+        """
+
+        def remember(_number: int, _frame: Any) -> None:
+            self._asked_to_end = True
+
+        signal.signal(signal.SIGTERM, remember)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self.service.refresh)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # what came meanwhile is taken now
+        if self._asked_to_end:
+            self.handle_exit(signal.SIGTERM, None)
         loop.create_task(self._end_with_parent(os.getppid()))  # noqa: RUF006 (it ends with the loop)
 
         for listening in sockets or []:
@@ -81,6 +98,8 @@ class Worker(uvicorn.Server):
         for listening in self._accepting:
             asyncio.get_running_loop().remove_reader(listening)
             listening.close()
+        if self._opening:  # accepted, but not yet among the connections whose end uvicorn waits for
+            await asyncio.wait(self._opening)
         await super().shutdown(sockets)
 
     def _accept(self, listening: socket.socket) -> None:
@@ -144,6 +163,7 @@ def main() -> int:
     try:
         if sys.argv[2] == "loaded":  # one that takes the place of another: requests wait, or other workers take them
             worker.service.models.refresh()
+        worker.remember_sigterm()
         worker.run([listening])
     except KeyboardInterrupt:  # uvicorn raises the signals that it got once more, when it has ended
         return 0
@@ -159,5 +179,4 @@ def _failed(error: BaseException) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # uvicorn raises it once more at the end; it takes it over meanwhile
     sys.exit(main())

@@ -11,9 +11,9 @@ const CHARACTERS = 1_000_000; // per request
 const AT_ONCE = 2; // requests
 
 export class Files {
-  /** `desk` suggests; `open(document)` shows one there; `trouble(text)` tells what went wrong. */
-  constructor(desk, open, trouble) {
-    Object.assign(this, { desk, open, trouble, sources: [], documents: [], stopped: null });
+  /** `desk` suggests, once `ready`; `open(document)` shows one there; `trouble(text)` tells what went wrong. */
+  constructor(desk, ready, open, trouble) {
+    Object.assign(this, { desk, ready, open, trouble, sources: [], documents: [], stopped: null });
     byId("picker").addEventListener("change", () => {
       this.take([...byId("picker").files]);
       byId("picker").value = "";
@@ -31,7 +31,7 @@ export class Files {
 
   /** Read files and suggest labels for their texts; a single .txt is for the first view. */
   async take(files) {
-    if (!this.desk.model) return;
+    await this.ready;
     this.trouble("");
     try {
       const sources = await Promise.all(files.map(readFile));

@@ -1,7 +1,8 @@
 // Labels as text that people take elsewhere.
 
+/** Numbers as they are; an apostrophe before names that a spreadsheet would compute as formulas. */
 const quoted = (value) => {
-  const text = String(value ?? "");
+  const text = (typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? "'" : "") + String(value ?? "");
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 };
 

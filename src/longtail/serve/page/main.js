@@ -1,6 +1,6 @@
 // The page: models, views, files that are dropped anywhere.
 
-import { Problem, call } from "./api.js";
+import { Problem, call, pause } from "./api.js";
 import { Desk, newDocument } from "./desk.js";
 import { Files } from "./files.js";
 import { byId, element, memory } from "./dom.js";
@@ -8,7 +8,8 @@ import { showModel } from "./model.js";
 
 const VIEWS = { text: "Text", files: "Files", model: "Model" };
 const desk = new Desk();
-const files = new Files(desk, openDocument, trouble);
+let hasModel;
+const files = new Files(desk, new Promise((resolve) => { hasModel = resolve; }), openDocument, trouble);
 let models = [];
 
 function trouble(text) {
@@ -89,19 +90,25 @@ function listen() {
   });
 }
 
+/** Wait until all models are loaded; what is written meanwhile stays. */
+async function loaded() {
+  while ((await fetch("health/ready").catch(() => null))?.status === 503) {
+    trouble("The models are being loaded. You can paste a text already; suggestions follow.");
+    await pause(1000);
+  }
+  trouble("");
+}
+
 async function start() {
   listen();
+  await loaded();
   ({ models } = await call("models", undefined, { patient: true }));
-  if (!models.length) {
-    trouble("The models are being loaded; this page tries again in a moment.");
-    setTimeout(() => location.reload(), 2000);
-    return;
-  }
   byId("models").replaceChildren(...models.map((one) => element("option", { value: one.id }, one.name)));
   const wanted = models.find((one) => one.id === memory.get("model")) ?? models.find((one) => one.reads === "texts") ?? models[0];
   byId("models").value = wanted.id;
-  desk.document = newDocument(byId("text").value); // what the browser kept when the page was loaded again
+  desk.document = newDocument(byId("text").value); // written while models were loaded, or kept by the browser
   choose(wanted);
+  hasModel();
 }
 
 start();

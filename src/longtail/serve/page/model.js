@@ -77,7 +77,7 @@ function metrics({ data, points, date, metrics: found }) {
   const when = date ? ` on ${new Date(date).toLocaleDateString("en", { day: "numeric", month: "long", year: "numeric" })}` : "";
   return view("How good it is",
     element("p", {}, `Percent, measured on ${data}${points ? ` (${counted(points, "text")})` : ""}${when}.`),
-    table("Metrics", ["metric", ...DEPTHS.map((k) => `k = ${k}`)], rows));
+    table("Metrics", ["metric", ...DEPTHS.map((k) => `k\u00a0=\u00a0${k}`)], rows));
 }
 
 function frontier({ frontier: rows }, exponent) {
