@@ -43,6 +43,10 @@ _SOUND = [
     "report m b.txt --out r.html --overwrite --title x --train a.txt",
     "convert a.jsonl d --overwrite",
     "convert a.txt e.X.npz --overwrite",
+    "train a.txt -m dismec -o new --overwrite --workspace .",
+    "train a.txt -m dismec -o new --overwrite --shard 1/1 --resume",
+    "train a.txt -m dismec -o parts --shard 2/2 --workspace d",
+    "train a.txt -m dismec -o new --merge --overwrite",
     "info d --json",
     "info mt --markdown",
     "models dismec",
@@ -57,6 +61,8 @@ _OPTIONS = [
     "--language", "--threshold", "--budget", "--recall", "--confidence", "--optimise", "--probabilities", "--keep",
     "--fallback", "--against", "--labels-out", "--label", "--evidence", "--title", "--study", "--trials", "--dev",
     "--folds", "--screen", "--fix", "--pick", "--recipe", "--recipes", "--picture", "--max-size", "--price", "--quiet",
+    "--workspace", "--shard", "--merge", "--sets", "--markdown", "--max-memory", "--max-seconds", "--minutes",
+    "--objectives", "--cache", "--data-root", "--variant",
 ]  # fmt: skip
 _VALUES = [
     "popularity", "dismec", "textpipeline", "unitrows", "a.txt", "a.jsonl", "a.csv", "m", "mt", "new", "p.npz",
@@ -66,6 +72,8 @@ _VALUES = [
     "token_pattern=(a+)+b", "text+text", "labels", "new.txt", "b.txt", "b.jsonl", "v.csv", "c", "d", "s.study",
     "r.html", "l.csv", "recipe.toml", "en", "separate", "utf-16", "rot13", "macro-f1@1", "P@1,PSP@1", "knee",
     "text,labels", "0.9", "a[].b", "vocabulary", "hierarchy=vocabulary", "-", "deep.json", "deep.toml", "void.jsonl",
+    "1/1", "1/2", "2/1", "1/999999999", "memory://a.txt", "memory://", "memory://\x1b[31m/a.jsonl", "nofs://a.txt",
+    "file://a.txt", "memory://a/*.txt",
 ]  # fmt: skip
 _CPU_S, _WALL_S = 20, 120  # a busy machine does not stretch the first
 _CLOCKS = (signal.SIGPROF, signal.SIGALRM)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,15 @@ import numpy as np
 from attack.frame import ATTACKS, Attack, Finding, tally
 from attack.kills import end_of, fork
 from attack.resign import sign_directory
-from attack.seeds import SEEDS, archive, files_of, members, read_seed
+from attack.seeds import SEEDS, archive, files_of, members, place_of, read_seed
 from longtail.errors import LongtailError
 
 _TELLING = [bytes([b]) for b in b' \n\r\t,:;-+.0129eE"{}[]\\\0\xff\x80\xef'] + [
     b"nan", b"1e999", b"99999999999", b"2147483647", b"\\ud800", b"null", b"[" * 50, b"\xf0\x9f\x98\x80",
 ]  # fmt: skip
-_FILES = 20  # per trial; a fork of this process reads them
+_FILES = 200  # per trial; a fork of this process, which takes a fifth of a second, reads them
+_HANG_S = 20.0  # of CPU time for one file
+_LIMIT_S = 300.0  # for all of them, on a busy machine
 
 
 def mutated(content: bytes, rng: np.random.Generator) -> bytes:
@@ -58,6 +61,17 @@ def _load_kernels() -> None:
         read_seed("a.txt", Path(folder))
 
 
+def _judge(name: str, folder: Path) -> None:
+    begin = time.process_time()
+    try:
+        read_seed(name, folder)
+    except LongtailError as error:
+        if "\n" in str(error):
+            raise Finding(f"a message of several lines: {error}") from error
+    if time.process_time() - begin > _HANG_S:
+        raise Finding(f"it took {time.process_time() - begin:.0f} s of CPU time")
+
+
 def _attack_on(name: str) -> Attack:
     def attack(rng: np.random.Generator, folder: Path) -> None:
         originals = files_of(name)
@@ -70,16 +84,12 @@ def _attack_on(name: str) -> Attack:
                 for file, content in originals.items():
                     (folder / file).parent.mkdir(parents=True, exist_ok=True)
                     (folder / file).write_bytes(_mutated_file(content, rng) if file == changed else content)
-                if (folder / name / "manifest.json").exists() and rng.random() < 0.7:
-                    sign_directory(folder / name)
-                try:
-                    read_seed(name, folder)
-                except LongtailError as error:
-                    if "\n" in str(error):
-                        raise Finding(f"a message of several lines: {error}") from error
+                if (place_of(name, folder) / "manifest.json").exists() and rng.random() < 0.7:
+                    sign_directory(place_of(name, folder))
+                _judge(name, folder)
 
         says = folder / "says.txt"
-        code = end_of(fork(work, says))
+        code = end_of(fork(work, says), _LIMIT_S)
         tally("changed files", _FILES)
         if code != 0:
             raise Finding(f"the reader ended with {code}\n{says.read_text() if says.exists() else ''}")

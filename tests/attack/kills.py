@@ -13,11 +13,12 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from attack.frame import ATTACKS, Attack, Finding, Waited, attack, tally
-from attack.victims import VARIANTS
+from attack.victims import VARIANTS, in_pieces
 from contract.models import NAMES, TRAIN, make
 from longtail.core import store
 from longtail.core.checkpoint import Checkpoint
@@ -25,6 +26,7 @@ from longtail.core.estimator import Estimator
 from longtail.core.progress import Silent
 from longtail.core.run import Run
 from longtail.core.state import State
+from longtail.core.workspace import Workspace
 from longtail.data import Dataset, read_dataset, write_dataset
 from longtail.errors import LongtailError
 
@@ -76,17 +78,29 @@ def _model(name: str) -> Estimator:
 
 
 def _train(name: str, out: Path, *, resume: bool) -> None:
-    """Train and save as `longtail train` does."""
+    """Train and save as `longtail train --workspace` does."""
     model = _model(name)
     checkpoint = Checkpoint(out.with_name("m.partial"), resume=resume)
-    model.fit(TRAIN.inputs(model.input_kind), TRAIN.Y, run=Run(Silent(), checkpoint))
-    model.save(out, overwrite=True)
+    run = Run(Silent(), checkpoint, workspace=Workspace(out.parent))
+    with in_pieces(name):
+        model.fit(TRAIN.inputs(model.input_kind), TRAIN.Y, run=run)
+        model.save(out, overwrite=True)
     checkpoint.clear()
 
 
+def _array_files(model: Path) -> list[dict[str, Any]]:
+    """Return what the manifest says about each array file."""
+    manifest = store.read_manifest(model, "model")
+    return [manifest["arrays"], *manifest.get("more_arrays", ())]
+
+
+def _digests(model: Path) -> list[str]:
+    return [entry["sha256"] for entry in _array_files(model)]
+
+
 @functools.cache
-def _undisturbed(name: str) -> tuple[str, float]:
-    """Return the digest of the arrays of a model that nobody disturbed, and the seconds that it took."""
+def _undisturbed(name: str) -> tuple[list[str], float]:
+    """Return the digests of the arrays of a model that nobody disturbed, and the seconds that it took."""
     _model(name)  # writes the encoder that a text model begins with, once for all forks: its path belongs to the job
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "m"
@@ -95,12 +109,12 @@ def _undisturbed(name: str) -> tuple[str, float]:
         code = end_of(fork(lambda: _train(name, out, resume=False), says))
         if code != 0:
             raise Finding(f"{name} cannot be trained: {code} {says.read_text() if says.exists() else ''}")
-        return store.read_manifest(out, "model")["arrays"]["sha256"], time.monotonic() - begin
+        return _digests(out), time.monotonic() - begin
 
 
 def _killed(name: str) -> Attack:
     def attack(rng: np.random.Generator, folder: Path) -> None:
-        digest, seconds = _undisturbed(name)
+        digests, seconds = _undisturbed(name)
         for resume in (False, True, True):
             child = fork(functools.partial(_train, name, folder / "m", resume=resume))
             time.sleep(float(rng.random()) * seconds)
@@ -111,10 +125,10 @@ def _killed(name: str) -> Attack:
         if code != 0:
             said = says.read_text() if says.exists() else ""
             raise Finding(f"the resumed training ended with {code}\n{said}")
-        if store.read_manifest(folder / "m", "model")["arrays"]["sha256"] != digest:
+        if _digests(folder / "m") != digests:
             raise Finding("another model than without the kills")
         left = sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))
-        if len(left) != 3:
+        if left != sorted(["m", "m/manifest.json", *(f"m/{entry['file']}" for entry in _array_files(folder / "m"))]):
             raise Finding(f"left behind: {left}")
 
     return attack

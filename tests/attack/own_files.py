@@ -1,5 +1,5 @@
 """Files that longtail writes for itself, or that describe what it does: kept evaluations, journals of searches, jobs,
-results, recipes, settings of the service. They are attacked like data, because people pass them on as well."""
+shards, reports, results, recipes, settings of the service. They are attacked like data: people pass them on as well."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from longtail.bench.study import read_experiments
 from longtail.core.checkpoint import Checkpoint
 from longtail.core.evaluations import Evaluation, keep_evaluation, read_evaluations
 from longtail.core.store import json_digest
+from longtail.engine.shards import Shards, finished_shards
 from longtail.errors import OutputError
+from longtail.serve.figures import evaluations
 from longtail.serve.settings import read_settings
 from longtail.tune.front import OUTCOME, found_in, front, in_words, pick
 from longtail.tune.sampler import SamplerOfTrials
@@ -53,6 +55,12 @@ path = "law"
 language = "en"
 uri_prefix = "x:"
 """
+_REPORT = {
+    "about": {"test data": "/x/y/test.txt", "date": "2026-11-16"},
+    "data": {"test points": 30},
+    "metrics": {"rows": [{"name": "P@1", "value": 80.5}]},
+    "frontier": [{"exponent": 0.5, "P@1": 80.0, "PSP@1": 40.0}],
+}
 _RESULT = {"dataset": "d", "recipe": "r", "command": "longtail bench r.toml", "metrics": {"P@1": 80.5}}
 
 
@@ -68,6 +76,11 @@ def _evaluated(folder: Path) -> None:
     model.save(folder / "evaluated")
     bands = {"tail": {"recall": 0.25, "labels": 3.0}}
     keep_evaluation(folder / "evaluated", Evaluation("d", "2026-11-16", 3, {"P@1": 80.0}, bands, "0.55,1.5", 0.5))
+
+
+def _reported(folder: Path) -> None:
+    _evaluated(folder)
+    (folder / "report.json").write_text(json.dumps(_REPORT))
 
 
 def _read_evaluated(path: Path) -> Any:
@@ -124,6 +137,25 @@ def _read_searched(path: Path) -> Any:
             trial.suggest_float("dismec.C", 0.1, 10.0, log=True)
 
 
+def _sharded(folder: Path) -> None:
+    out = folder / "sharded" / "m"
+    out.parent.mkdir()
+    for number in (1, 2):
+        shard = Shards(number, 2)
+        _checkpoint(shard.folder(out)).put(f"part{number}", {"w": np.arange(6.0)})
+        shard.finish(out)
+
+
+def _merged(path: Path) -> Any:
+    """Read the parts of all shards, as `longtail train --merge` does."""
+    checkpoint = Checkpoint(path / "m.partial", resume=False, sources=finished_shards(path / "m"))
+    checkpoint.open(_JOB)
+    try:
+        return [checkpoint.get(f"part{number}") for number in (1, 2)]
+    finally:
+        checkpoint.clear()
+
+
 def _replace_result(path: Path) -> None:
     with contextlib.suppress(OutputError):  # it would replace a file that is not its own
         check_writable(path / "d" / "r.json")
@@ -132,6 +164,8 @@ def _replace_result(path: Path) -> None:
 OWN: dict[str, tuple[Any, Callable[[Path], Any]]] = {
     "evaluated": (lambda: _written(_evaluated), _read_evaluated),
     "unfinished": (lambda: _written(_unfinished), lambda path: _checkpoint(path, resume=True).get("part")),
+    "sharded": (lambda: _written(_sharded), _merged),
+    "report.json": (lambda: _written(_reported), lambda path: evaluations(path.parent / "evaluated", path)),
     "s.study": (lambda: _written(_searched), _read_searched),
     "recipe.toml": ({"recipe.toml": _RECIPE}, lambda path: read_experiments([path])),
     "study.toml": ({"recipe.toml": _RECIPE, "study.toml": _STUDY}, lambda path: read_experiments([path])),

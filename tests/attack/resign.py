@@ -10,6 +10,7 @@ import copy
 import hashlib
 import json
 import math
+import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -52,18 +53,20 @@ class Model:
     def write(self, path: Path) -> None:
         """Write the directory with digests that are right for what it contains."""
         path.mkdir()
-        name = self.manifest["arrays"]["file"]
-        content = self._safetensors()
-        file = path / name if isinstance(name, str) and name.startswith("arrays-") and "/" not in name else None
-        (file or path / "arrays-00000000.safetensors").write_bytes(content)
-        self.manifest["arrays"] |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        entries = _entries(self.manifest)
+        for number, entry in enumerate(entries):
+            names = list(self.arrays)[number :: len(entries)]
+            content = self._safetensors({name: self.arrays[name] for name in names})
+            sound = isinstance(entry["file"], str) and re.fullmatch(r"arrays-\w+\.safetensors", entry["file"])
+            (path / (entry["file"] if sound else f"arrays-{number:08}.safetensors")).write_bytes(content)
+            entry |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         text = json.dumps(self.manifest)
         self.manifest["sha256"] = _digest(json.loads(text))
         (path / store.MANIFEST).write_text(json.dumps(self.manifest))
 
-    def _safetensors(self) -> bytes:
+    def _safetensors(self, arrays: dict[str, np.ndarray]) -> bytes:
         header, parts, at = {}, [], 0
-        for name, array in self.arrays.items():
+        for name, array in arrays.items():
             data = array.tobytes()
             header[name] = {
                 "dtype": _DTYPES[array.dtype.name],
@@ -77,6 +80,13 @@ class Model:
         return struct.pack("<Q", len(text)) + text + b"".join(parts)
 
 
+def _entries(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a manifest says about its array files, as far as it says something."""
+    more = manifest.get("more_arrays")
+    found = [manifest["arrays"], *(more if isinstance(more, list) else ())]
+    return [entry for entry in found if isinstance(entry, dict) and "file" in entry]
+
+
 def _digest(manifest: dict[str, Any]) -> str:
     bare = {key: value for key, value in manifest.items() if key != "sha256"}
     return hashlib.sha256(
@@ -84,22 +94,24 @@ def _digest(manifest: dict[str, Any]) -> str:
     ).hexdigest()
 
 
-def sign(manifest: bytes, arrays: bytes) -> bytes:
-    """Return a manifest with digests that are right for itself and for the array file; what is no manifest stays."""
+def sign(manifest: bytes, arrays: dict[str, bytes]) -> bytes:
+    """Return a manifest with digests that are right for itself and for array files; what is no manifest stays."""
     try:
         values = json.loads(manifest)
-        values["arrays"] |= {"bytes": len(arrays), "sha256": hashlib.sha256(arrays).hexdigest()}
+        for entry in _entries(values):
+            if entry["file"] in arrays:
+                content = arrays[entry["file"]]
+                entry |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         values["sha256"] = _digest(values)
         return json.dumps(values).encode()
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return manifest
 
 
 def sign_directory(path: Path) -> None:
     """Make the digests of a model or dataset directory right for what it contains now."""
-    arrays = sorted(path.glob("arrays-*"))
-    if arrays:
-        (path / store.MANIFEST).write_bytes(sign((path / store.MANIFEST).read_bytes(), arrays[0].read_bytes()))
+    arrays = {file.name: file.read_bytes() for file in path.glob("arrays-*.safetensors")}
+    (path / store.MANIFEST).write_bytes(sign((path / store.MANIFEST).read_bytes(), arrays))
 
 
 def change_entries(model: Model, rng: np.random.Generator) -> str:
@@ -182,8 +194,9 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 def change_manifest(model: Model, rng: np.random.Generator) -> str:
     """Replace, remove, add or exchange values of the manifest."""
-    kept = {key: value for key, value in model.manifest.items() if key not in ("kind", "format", "arrays", "sha256")}
-    part = str(rng.choice(["params", "state", "state", "all"]))
+    signed = {key: model.manifest[key] for key in ("kind", "format", "arrays", "sha256")}
+    kept = {key: value for key, value in model.manifest.items() if key not in signed}
+    part = str(rng.choice([part for part in ("params", "state", "state", "all") if part in kept or part == "all"]))
     places = list(_places({part: kept[part]} if part != "all" else kept))
     container, key = places[int(rng.integers(len(places)))]
     before = json.dumps(container[key])[:40]
@@ -200,8 +213,7 @@ def change_manifest(model: Model, rng: np.random.Generator) -> str:
         container[key] = value + int(rng.choice([-1, 1])) if rng.random() < 0.7 else value * 1000
     else:
         container[key] = _JSON[int(rng.integers(len(_JSON)))]
-    for name in kept:
-        model.manifest[name] = kept[name]
+    model.manifest = signed | kept
     return f"manifest {part} {key}: {before} -> {kind} {json.dumps(container[key])[:60] if kind != 'remove' else ''}"
 
 
@@ -229,8 +241,7 @@ def change_header(model: Model, rng: np.random.Generator) -> str:
     value = values[int(rng.integers(len(values)))]
 
     def altered(header: dict[str, Any]) -> Any:
-        header[name] = header[name] | {field: value}
-        return header
+        return header | {name: header[name] | {field: value}} if name in header else header
 
     model.header = altered
     return f"header of {name}: {field} = {value}"
@@ -242,7 +253,8 @@ def change_file_name(model: Model, rng: np.random.Generator) -> str:
         "..", ".", "", "a\0b", "\ud800", "/etc/passwd", "../x", "manifest.json", "x" * 300, None, 3, [], "sub/x",
     )  # fmt: skip
     value = names[int(rng.integers(len(names)))]
-    model.manifest["arrays"]["file"] = value
+    entries = _entries(model.manifest)
+    entries[int(rng.integers(len(entries)))]["file"] = value
     return f"array file {value!r}"
 
 

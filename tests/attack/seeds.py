@@ -17,6 +17,7 @@ import pyarrow.parquet
 
 from attack.frame import Finding
 from attack.own_files import OWN
+from longtail.core import store
 from longtail.core.predictions import Predictions
 from longtail.data import (
     Dataset,
@@ -79,6 +80,15 @@ def saved_frame(table: pa.Table) -> dict[str, bytes]:
     }
 
 
+def _several_array_files() -> dict[str, bytes]:
+    """Return a dataset directory whose arrays are spread over files, as those of large datasets are."""
+    before, store._FILE_BYTES = store._FILE_BYTES, 8
+    try:
+        return {name.replace("#files", ""): content for name, content in _files(_FEATURES, "directory#files").items()}
+    finally:
+        store._FILE_BYTES = before
+
+
 _read_objects = functools.partial(read_dataset, labels="labels[].label")
 
 
@@ -100,6 +110,7 @@ SEEDS: dict[str, tuple[Any, Callable[[Path], Any]]] = {
     **{f"a.txt{ending}": (_FEATURES, read_dataset) for ending in ("", ".gz", ".xz", ".zst")},
     "a.X.npz": (_FEATURES, read_dataset),
     "directory": (_FEATURES, read_dataset),
+    "directory#files": (_several_array_files, read_dataset),
     **dict.fromkeys(("a.jsonl", "a.json", "a.jsonl.zst", "a.csv", "a.tsv.gz", "a.parquet"), (_TEXTS, read_dataset)),
     "texts": (_TEXTS, read_dataset),
     "a.parquet#plain": (lambda: _parquet(_TABLE, compression="none", use_dictionary=False), read_dataset),
@@ -129,8 +140,11 @@ def files_of(name: str) -> dict[str, bytes]:
     content = SEEDS[name][0]
     if callable(content):
         content = content()
-    if isinstance(content, dict):
-        return content
+    return content if isinstance(content, dict) else _files(content, name)
+
+
+def _files(content: Dataset | Predictions, name: str) -> dict[str, bytes]:
+    """Return the files that writing data or predictions makes."""
     with tempfile.TemporaryDirectory() as folder:
         write = write_predictions if isinstance(content, Predictions) else write_dataset
         write(content, Path(folder) / name)
@@ -153,9 +167,14 @@ def archive(content: dict[str, bytes]) -> bytes:
     return sink.getvalue()
 
 
+def place_of(name: str, folder: Path) -> Path:
+    """Return the file or folder that a seed is read from."""
+    return folder / name.partition("#")[0]
+
+
 def read_seed(name: str, folder: Path) -> Any:
     """Read the files of a seed in a folder; contradictions in what is read raise Finding."""
-    found = SEEDS[name][1](folder / name.partition("#")[0])
+    found = SEEDS[name][1](place_of(name, folder))
     if isinstance(found, Dataset):
         check_data(found)
     return found

@@ -46,6 +46,11 @@ def concept(model, **fields):
     model.manifest["vocabulary"] = {"language": None, "concepts": {"label 0": fields}}
 
 
+def of_features(model):
+    """Return the parameters of the features of a text pipeline, as it was trained."""
+    return model.manifest["state"]["learned"]["of_features"]["params"]
+
+
 # What crashed, hung or raised something else before arrays were checked.
 ONCE = {
     "weights": ("dismec", entry("learned/classifiers", 2**15)),
@@ -65,6 +70,15 @@ ONCE = {
     "head": ("taug", entry("learned/head", 2**30)),
     "hashes of terms": ("textpipeline, hashed", entry("learned/features/buckets", 0)),
     "a weight of characters": ("textpipeline, hashed", entry("learned/features/characters/idf", np.inf)),
+    "a weight of words": ("textpipeline, words and characters", entry("learned/features/idf", 1e38)),
+    "lengths of n-grams": (
+        "textpipeline, words and characters",
+        lambda model: of_features(model).update(char_ngrams={"$tuple": [1.0, 3]}),
+    ),
+    "long n-grams": (
+        "textpipeline, words and characters",
+        lambda model: of_features(model).update(char_ngrams={"$tuple": [1, 10**12]}),
+    ),
     "stop words": (
         "textpipeline, hashed",
         lambda model: model.manifest["state"]["learned"]["features"].update(stop_words=[1]),
@@ -72,6 +86,7 @@ ONCE = {
     "too few names": ("dismec", lambda model: model.manifest["label_names"].pop()),
     "a name twice": ("dismec", lambda model: model.manifest.update(label_names=["a"] * 6)),
     "a lone surrogate": ("dismec", lambda model: model.manifest["params"].update(loss="\ud800")),
+    "shards": ("dismec, in shards", lambda model: model.manifest["state"]["learned"].update(shards=10**30)),
     "no trees": ("bonsai", lambda model: model.manifest["state"]["learned"].update(n_trees=0)),
     "the folder itself": ("dismec", lambda model: model.manifest["arrays"].update(file="..")),
     "an option of the reader": ("dismec", lambda model: model.manifest.update(reading={"path": "/etc/passwd"})),
@@ -155,3 +170,13 @@ def test_a_model_in_memory_outlives_its_file(tmp_path):
     np.testing.assert_array_equal(found.labels, expected.labels)
     np.testing.assert_array_equal(found.scores, expected.scores)
     assert not loaded._shards.parts[0].intercepts.flags.writeable
+
+
+def test_levels_that_nobody_saved_are_not_counted(tmp_path):
+    model = Model.of(saved("attentionxml, tree"))
+    learned = model.manifest["state"]["learned"]
+    place = next(part for part in (learned, *learned.values()) if isinstance(part, dict) and "levels" in part)
+    place["levels"] = 10**12
+    model.write(tmp_path / "model")
+    with pytest.raises(ModelError, match=r"levels is 1000000000000, but there are \d+ arrays"):
+        longtail.load_model(tmp_path / "model")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import longtail
 from contract.models import NAMES, TRAIN, make
 from contract.planted import N_LABELS, planted
+from longtail.core import store, workspace
 from longtail.core.estimator import Estimator
 from longtail.core.vocabulary import Concept, Vocabulary
+from longtail.linear import blocks, shards
 
 # Quality does not matter here: one pass is enough.
 _ONE_PASS = {"epochs": 1}
@@ -69,12 +72,39 @@ VARIANTS |= {
     _CALIBRATED[1]: lambda: longtail.PropensityRerank(base=longtail.DiSMEC(), folds=2, objective="macro-f1@3"),
 }
 
+# Only large models consist of several pieces. These get them from limits for six labels: shards of two labels, working
+# copies in files, several array files.
+_PIECES = {
+    "shards": ((blocks, "BLOCK", 2), (shards, "_MOST_CLASSIFIERS", 2), (workspace, "_LEAST", 1)),
+    "files": ((store, "_FILE_BYTES", 100),),
+}
+VARIANTS |= {
+    "dismec, in shards": longtail.DiSMEC,
+    "dismec, in shards and files": longtail.DiSMEC,
+    "bonsai, in files": lambda: longtail.Bonsai(n_children=3, max_leaf=2, n_trees=2),
+    "textpipeline, in shards": lambda: _texts(char_ngrams=(2, 3)),
+}
+
 VICTIMS: dict[str, Callable[[], Estimator]] = {name: _plain(name) for name in NAMES} | VARIANTS
 # Those that need no torch, for tests that take seconds.
 LIGHT = [
     name for name in VICTIMS
     if not any(heavy in name for heavy in ("glas", "xgrank", "attentionxml", "aplcxlnet", "ranknet", "embeddings"))
 ]  # fmt: skip
+
+
+@contextmanager
+def in_pieces(name: str) -> Iterator[None]:
+    """Train and save a model within this: the limits of pieces are those that its name asks for."""
+    wanted = [change for piece, changes in _PIECES.items() if piece in name.partition(" in ")[2] for change in changes]
+    before = [getattr(module, limit) for module, limit, _ in wanted]
+    try:
+        for module, limit, value in wanted:
+            setattr(module, limit, value)
+        yield
+    finally:
+        for (module, limit, _), value in zip(wanted, before, strict=True):
+            setattr(module, limit, value)
 
 
 @functools.cache
@@ -88,11 +118,13 @@ def saved(name: str) -> Path:
     path = Path(_folder().name) / name.replace(" ", "-").replace(",", "")
     model = VICTIMS[name]()
     names = [f"label {i}" for i in range(N_LABELS)]
-    model.fit(TRAIN.inputs(model.input_kind), TRAIN.Y, label_names=names)
+    with in_pieces(name):
+        model.fit(TRAIN.inputs(model.input_kind), TRAIN.Y, label_names=names)
     model.vocabulary_ = Vocabulary({name: Concept({"en": name.upper()}, ["x"], names[:1], "1.2") for name in names})
     model.reading_ = {"text": "title,text", "labels": "labels", "separator": ";"}
     if name in _CALIBRATED:
         unseen = planted(60, seed=5)
         model.calibrate(unseen.inputs(model.input_kind), unseen.Y)
-    model.save(path)
+    with in_pieces(name):
+        model.save(path)
     return path
