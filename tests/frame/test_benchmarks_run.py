@@ -19,7 +19,7 @@ from benchmarks.linear import memory as linear_memory
 from benchmarks.metrics import speed, unbiasedness
 from benchmarks.neural import glas_labels
 from benchmarks.tail import kept, million, modules, price, rehearse, together
-from benchmarks.trees import growth, stages
+from benchmarks.trees import growth, settings, stages
 from benchmarks.tune import search
 from longtail.app.cli import main
 from longtail.data import make_longtail, write_dataset
@@ -219,6 +219,21 @@ def test_stages_of_label_trees(run, tiny, monkeypatch):
         assert row["P@1"] > 20  # the tree was trained on all points
 
 
+def test_settings_of_label_trees(run, tiny, monkeypatch):
+    monkeypatch.setattr(settings, "features_of", lambda *_: tiny)
+    monkeypatch.setattr(settings, "recipe_named", lambda title: title)
+    chosen = ["Parabel", "binary"]
+    found = run(
+        settings, "label-tree-settings-made-up", "--dataset", "made-up", "--points", 200, "--folds", 2, "--seeds", 0, 1,
+        "--trees", 1, "--only", *chosen,
+    )  # fmt: skip
+    assert list(found["rows"]) == chosen
+    for figures in found["rows"].values():
+        assert [len(runs) for runs in figures["P@1"]] == [2, 2]
+        assert np.mean(figures["P@1"]) > 20
+    assert "(+0.00 ± 0.00)" in found["table"]  # few labels are one leaf, whatever the children
+
+
 def test_speed_of_metrics(run):
     found = run(speed, "metrics-speed", "--points", 200)
     assert found["largest_difference"] < 1e-6
@@ -340,6 +355,8 @@ def test_rules_of_choice_are_rehearsed_on_training_points(of_recipes, run, tiny,
     found = run(rehearse, "rehearse", "--datasets", "bibtex@0", "--repeats", 2)
     assert [(row["reserve"], row["least_gain"]) for row in found["rows"]] == rehearse.RULES
     assert all(row["choices"] == 2 and row["dataset"] == "bibtex" for row in found["rows"])
+    assert [(row["reserve"], row["least_gain"]) for row in found["alone"]] == rehearse.RULES
+    assert all(row["choices"] == 2 * 3 and row["lacking"] >= 0 for row in found["alone"]), "every draw, every model"
     paid = {row["least_gain"]: row["paid"] for row in found["rows"] if row["reserve"] == 0}
     assert paid[1.0] <= paid[0.0]
 
@@ -360,7 +377,10 @@ def test_a_search_is_measured_beside_the_defaults(run, monkeypatch, tmp_path):
 
     monkeypatch.setattr(search, "timed", timed)
     found = run(search, "tune-small", "--dataset", "small", "--data-root", tmp_path, "--trials", 3)
-    assert [(row["search"], row["trials"]) for row in found["rows"]] == [("the defaults", 2), ("the search", 3)]
+    titles = [("the defaults", 2), ("the search", 3), ("the search, at the P@1 of the defaults", 3)]
+    assert [(row["search"], row["trials"]) for row in found["rows"]] == titles
+    defaults, _, same_price = (row["held_out"] for row in found["rows"])
+    assert all(same_price[name] >= defaults[name] for name in defaults), "the defaults are among the trials"
     for row in found["rows"]:
         assert row["test"]["P@1"] > 90, "the words give the label away"
         assert row["held_out"].keys() == row["test"].keys() == {"P@1", "PSP@1"}

@@ -90,7 +90,8 @@ ADDED_LATER = {
         "beam": 160, "cluster_size": 8, "clusters_above": 50_000,  # one network, as before, for fewer labels
     },
     "glas": {"accumulate": 1, "checkpoint_seconds": 60.0, "warmup": 0.0, "weight_decay": 0.0},
-    "parabel": {"n_children": 2},  # binary, as before
+    "bonsai": {"power": 2},
+    "parabel": {"n_children": 2, "power": 2},  # binary, as before
     "pfastrexml": {"tail": "means", "weighting": None},
     # The price is without effect: exponents are given.
     "propensityrerank": {"max_precision_loss": 1.0, "objective": None, "price_metric": "P@1"},

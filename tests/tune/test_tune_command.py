@@ -19,6 +19,7 @@ from longtail.app.cli import main
 from longtail.bench.study import read_file
 from longtail.core.model import load_model
 from longtail.data import Dataset, read_dataset, write_dataset
+from longtail.tune.study import FORMAT
 
 
 def journal(path):
@@ -160,7 +161,7 @@ def test_studies_of_other_data_or_versions_are_refused(cli, finished, tmp_path):
     assert (code, (finished / "study").read_bytes()) == (2, before)
     assert "the study has another dataset" in err
     for old, new, message in (
-        ('"format":1', '"format":0', "another format (0, not 1)"),
+        (f'"format":{FORMAT}', '"format":0', f"another format (0, not {FORMAT})"),
         (f'"longtail":"{longtail.__version__}"', '"longtail":"0"', "another version of longtail (0, not"),
         ('{"op', "x", "was not written"),
     ):
