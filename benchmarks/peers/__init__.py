@@ -53,11 +53,18 @@ def peers_of(options: argparse.Namespace) -> dict[str, tuple[str, ...]]:
 def common_data(recipe: Recipe, data_root: Path | None) -> Iterator[tuple[Path, Any, Any]]:
     """Give a folder with X, Y and X_test of a recipe as .npz files, and the two datasets."""
     train, test = features_of(recipe, data_root)
+    with stored(train, test) as folder:
+        yield folder, train, test
+
+
+@contextmanager
+def stored(train: Any, test: Any) -> Iterator[Path]:
+    """Give a folder with X, Y and X_test of two datasets as .npz files, as workers read them."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for part, matrix in (("X", train.X), ("Y", train.Y), ("X_test", test.X)):
             sparse.save_npz(folder / f"{part}.npz", matrix, compressed=False)
-        yield folder, train, test
+        yield folder
 
 
 def run(python: str, worker: str, folder: Path, *arguments: str) -> dict[str, float]:

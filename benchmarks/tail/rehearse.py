@@ -1,4 +1,4 @@
-"""How AutoModel's rule of choice fares on points held out of training data, beside other rules; no test part is read.
+"""How rules of choice at a price fare on points held out of training data; no test part is read.
 
     python -m benchmarks.tail.rehearse --datasets bibtex@0 bibtex@1 delicious@0 eurlex57k@0 [--repeats 8]
 
@@ -7,7 +7,10 @@ DATASET@SEED is a training part in two: models are tried and trained on one, and
 four fifths of the unseen points drawn at random, among the models and pairs of the portfolio at every exponent. A
 choice holds if its P@1 on the judging points is at most 1.2 below the best single model's, its PSP@1 above every
 unweighted model's, and at most 1.0 below the best tail variant's with at most that loss: a weighting, or the exponent
-or the dial of a model, chosen in the old way (the most PSP@1 at the price). Writes docs/lab/benchmarks/rehearse.json.
+or the dial of a model, chosen in the old way (the most PSP@1 at the price). The same rules then choose the exponent of
+every single model alone, as re-rankers do: these hold if P@1 is at most 1.3 below the model's own. What they lack is
+counted against the best PSP@1 with the same P@1 that any strength of the same kind reaches on the judging points.
+Writes docs/lab/benchmarks/rehearse.json.
 """
 
 from __future__ import annotations
@@ -34,8 +37,9 @@ from longtail.metrics.named import terms
 
 SHARE = 0.8  # of the unseen points that one choice sees
 SLACK, LACKING = 1.2, 1.0  # points of P@1 and PSP@1 within which a choice holds
+SLACK_ALONE = 1.3  # of a re-ranker, below its own base
 OLD = (0.5, 0.0)
-RULES = [(reserve, least) for reserve in (0.0, 0.25, 0.5, 1.0) for least in (0.0, 0.5, 0.75, 1.0)]
+RULES = [(reserve, least) for reserve in (0.0, 0.25, 0.5, 1.0) for least in (0.0, 0.25, 0.5, 0.75, 1.0)]
 _WORTH = 0.2  # as in compose/frontier.py
 Point = tuple[int, int]  # choice, exponent
 
@@ -107,11 +111,15 @@ class Draw:
         self.reference = max(alone, key=lambda i: float(self.kept[i, 0]))
         values = data.unseen.kept[:, :, rows]
         self.errors = 100 * (values - values[self.reference, 0]).std(axis=2) / np.sqrt(rows.size)
+        self.own_errors = 100 * (values - values[:, :1]).std(axis=2) / np.sqrt(rows.size)
 
-    def chosen(self, rule: tuple[float, float], among: Sequence[int], reference: int) -> Point:
+    def chosen(
+        self, rule: tuple[float, float], among: Sequence[int], reference: int, errors: NDArray[Any] | None = None
+    ) -> Point:
         """Return what a rule chooses: share of a standard error in reserve, and what a point of price must buy."""
         reserve, least_gain = rule
-        loss = self.kept[reference, 0] - self.kept[among] + np.minimum(reserve * self.errors[among], PRICE / 2)
+        errors = self.errors if errors is None else errors
+        loss = self.kept[reference, 0] - self.kept[among] + np.minimum(reserve * errors[among], PRICE / 2)
         second = np.array([[len(self.data.choices[i]) - 1] for i in among])
         worth = np.where(loss <= PRICE, self.gained[among] + least_gain * self.kept[among] - _WORTH * second, -np.inf)
         if not np.isfinite(worth).any():
@@ -129,32 +137,60 @@ class Draw:
         lacking = max((float(gained[p]) for p in tail), default=-np.inf) - float(gained[point])
         return best - float(kept[point]), lacking, float(gained[point]) - plain
 
+    def reranked(self, rule: tuple[float, float]) -> list[tuple[float, float, float]]:
+        """Return, per single model, the loss of P@1, what PSP@1 lacks against its dial, and what it gains."""
+        kept, gained = self.judged
+        found = []
+        for i in self.data.singles:
+            choice, exponent = self.chosen(rule, [i], i, self.own_errors)
+            dial = [j for j in self.data.singles if self._kind(j) == self._kind(i)]
+            most = gained[dial][kept[dial] >= kept[choice, exponent] - 1e-6].max()
+            own = gained[choice, exponent]
+            found.append((float(kept[i, 0] - kept[choice, exponent]), float(most - own), float(own - gained[i, 0])))
+        return found
+
+    def _kind(self, choice: int) -> str:
+        return self.data.choices[choice][0].split("/")[0]
+
     def _tail_variants(self) -> list[Point]:
         singles, choices = self.data.singles, self.data.choices
         points = [(i, 0) for i in singles] + [self.chosen(OLD, [i], i) for i in singles]
         for kind in KINDS:
-            dial = [i for i in singles if choices[i][0].split("/")[0] == kind]
+            dial = [i for i in singles if self._kind(i) == kind]
             points.append(self.chosen(OLD, dial, choices.index((kind,))))
         return points
 
 
-def row_of(dataset: str, rule: tuple[float, float], outcomes: Sequence[tuple[float, float, float]]) -> dict[str, Any]:
+Outcome = tuple[float, float, float]
+
+
+def row_of(dataset: str, rule: tuple[float, float], outcomes: Sequence[Outcome]) -> dict[str, Any]:
     paid, lacking, above = np.array(outcomes).T
     holds = (paid <= SLACK) & (lacking <= LACKING) & (above > 0)
-    row: dict[str, Any] = {"dataset": dataset, "reserve": rule[0], "least_gain": rule[1], "choices": len(outcomes)}
+    return _summary(dataset, rule, holds, paid, lacking) | {"above": round(float(above.mean()), 2)}
+
+
+def alone_row_of(dataset: str, rule: tuple[float, float], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    paid, lacking, gained = np.array(outcomes).T
+    return _summary(dataset, rule, paid <= SLACK_ALONE, paid, lacking) | {"gained": round(float(gained.mean()), 2)}
+
+
+def _summary(
+    dataset: str, rule: tuple[float, float], holds: NDArray[np.bool_], paid: Any, lacking: Any
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"dataset": dataset, "reserve": rule[0], "least_gain": rule[1], "choices": holds.size}
     row |= {"holds": round(100 * float(holds.mean())), "paid": round(float(paid.mean()), 2)}
-    finite = lacking[np.isfinite(lacking)]
-    return row | {"lacking": round(float(finite.mean()), 2), "above": round(float(above.mean()), 2)}
+    return row | {"lacking": round(float(lacking[np.isfinite(lacking)].mean()), 2)}
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def table(rows: list[dict[str, Any]], shown: Sequence[str] = ("paid", "lacking")) -> str:
     """Return the rows as Markdown: rules downwards, datasets sideways."""
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
     cells = []
     for rule in dict.fromkeys((row["reserve"], row["least_gain"]) for row in rows):
         own = {r["dataset"]: r for r in rows if (r["reserve"], r["least_gain"]) == rule}
-        shown = [f"{own[d]['holds']} % ({own[d]['paid']:.2f}, {own[d]['lacking']:.2f})" for d in datasets]
-        cells.append([f"{rule[0]:g}", f"{rule[1]:g}", *shown])
+        figures = {d: ", ".join(f"{own[d][name]:.2f}" for name in shown) for d in datasets}
+        cells.append([f"{rule[0]:g}", f"{rule[1]:g}", *(f"{own[d]['holds']} % ({figures[d]})" for d in datasets)])
     return markdown_table(["reserve", "least gain", *datasets], cells)
 
 
@@ -165,15 +201,23 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=8)
     add_out(parser)
     options = parser.parse_args()
-    found: dict[tuple[str, tuple[float, float]], list[tuple[float, float, float]]] = {}
+    found: dict[tuple[str, tuple[float, float]], list[Outcome]] = {}
+    alone: dict[tuple[str, tuple[float, float]], list[Outcome]] = {}
     for dataset in options.datasets:
         for draw in Rehearsal.of(dataset, options.data_root).draws(options.repeats):
             for rule in RULES:
-                found.setdefault((dataset.partition("@")[0], rule), []).append(draw.outcome(rule))
-    rows = [row_of(dataset, rule, outcomes) for (dataset, rule), outcomes in found.items()]
-    print(table(rows))
+                key = dataset.partition("@")[0], rule
+                found.setdefault(key, []).append(draw.outcome(rule))
+                alone.setdefault(key, []).extend(draw.reranked(rule))
+    rows = [row_of(*key, outcomes) for key, outcomes in found.items()]
+    alone_rows = [alone_row_of(*key, outcomes) for key, outcomes in alone.items()]
+    content = {
+        "rows": rows, "table": table(rows), "alone": alone_rows,
+        "alone_table": table(alone_rows, ("paid", "lacking", "gained")),
+    }  # fmt: skip
+    print(content["table"], content["alone_table"], sep="\n\n")
     command = f"python -m benchmarks.tail.rehearse --datasets {' '.join(options.datasets)}"
-    save("rehearse", {"rows": rows, "table": table(rows)}, command, folder=options.out)
+    save("rehearse", content, command, folder=options.out)
 
 
 if __name__ == "__main__":

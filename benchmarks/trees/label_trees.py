@@ -23,7 +23,7 @@ from longtail import Bonsai, Parabel
 from longtail.bench.recipe import Recipe
 from longtail.core.predictions import Predictions
 
-# What the recipes of EURLEX57K use (chosen on its dev split), with one tree and with three.
+# max_leaf, max_depth and C as in the recipes of EURLEX57K (chosen on its dev split), with one tree and with three.
 PARABEL = {"max_leaf": 200, "C": 1.5}
 BONSAI = {"max_depth": 2, "C": 1.5}
 OURS: dict[str, tuple[str, dict[str, Any]]] = {

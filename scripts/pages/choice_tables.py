@@ -1,4 +1,4 @@
-"""Tables of choose-a-model.md, auto.md and defaults.md."""
+"""Tables of choose-a-model.md, auto.md, tune.md and defaults.md."""
 
 from __future__ import annotations
 
@@ -110,6 +110,16 @@ def _sweep(lab: Lab) -> str:
 @table("rehearse")
 def _rehearse(lab: Lab) -> str:
     return str(lab.benchmarks["rehearse"]["table"])
+
+
+@table("rehearse-alone")
+def _rehearse_alone(lab: Lab) -> str:
+    return str(lab.benchmarks["rehearse"]["alone_table"])
+
+
+@table("tune-eurlex57k")
+def _search(lab: Lab) -> str:
+    return str(lab.benchmarks["tune-eurlex57k"]["table"])
 
 
 @table("defaults")

@@ -275,6 +275,8 @@ for _dataset in ("eurlex57k", "debian-depends", "yso-finna-en"):
     TABLES[f"peers-{_dataset}"] = _stored(f"peers-{_dataset}")
 for _dataset in ("eurlex57k", "yso-finna-en"):
     TABLES[f"label-trees-{_dataset}"] = _stored(f"label-trees-{_dataset}")
+for _dataset in ("delicious", "bibtex"):
+    TABLES[f"label-tree-settings-{_dataset}"] = _stored(f"label-tree-settings-{_dataset}")
 TABLES["label-trees-growth"] = _stored("growth-parabel")
 for _name in ("scale-out-yso-finna-en", "scale-out-yso-finna-en-100000"):
     TABLES[_name] = _stored(_name)
