@@ -99,6 +99,24 @@ def test_a_full_disk_is_said_before_anything_is_written(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def test_a_disk_that_fills_up_is_said_once(tmp_path):
+    """What did not fit is still in a buffer, which is written again when the file is closed."""
+    script = (
+        "import resource, signal, sys\n"
+        "import numpy as np\n"
+        "from longtail.core.workspace import Workspace\n"
+        "from longtail.errors import OutputError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "try: Workspace(sys.argv[1]).joined(((np.arange(300),) for _ in range(1000)), (np.int64,))\n"
+        "except OutputError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True)
+    assert done.stdout.strip() == f"{tmp_path}: no room for a working copy (File too large)"
+    assert done.stderr == ""
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("mapped", [False, True])
 def test_points_by_feature_and_their_moments(tmp_path, monkeypatch, mapped):
     monkeypatch.setattr("longtail.linear.by_feature._ENTRIES_AT_A_TIME", 7)

@@ -10,7 +10,7 @@ import tempfile
 import weakref
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -163,7 +163,7 @@ class _File:
         self._folder, self._dtype = folder, dtype
         with self._room():
             self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by `mapped`, or below
-        weakref.finalize(self, self._file.close)  # after an error
+        weakref.finalize(self, _close, self._file)  # after an error
 
     def write(self, content: memoryview[Any]) -> None:
         with self._room():
@@ -184,3 +184,8 @@ class _File:
             yield
         except OSError as error:
             raise OutputError(f"{self._folder}: no room for a working copy ({error.strerror or error})") from error
+
+
+def _close(file: IO[bytes]) -> None:
+    with suppress(OSError):  # what did not fit is written once more
+        file.close()
