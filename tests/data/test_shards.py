@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import sys
 
 import numpy as np
@@ -106,4 +107,14 @@ def test_standard_input_may_hold_features_and_errors_say_where(monkeypatch):
     for content, message in ((b"", "standard input: the file is empty"), (LINE + b"{", "standard input:2: is not")):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
         with pytest.raises(DataError, match=message):
+            read_dataset("-")
+
+
+def test_standard_input_that_is_closed_or_cannot_be_copied(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "stdin", None)  # as Python has it after `<&-`
+    with pytest.raises(DataError, match="standard input: is closed; send data to it, or name a file"):
+        read_dataset("-")
+    with open(os.open(tmp_path / "file", os.O_WRONLY | os.O_CREAT)) as unreadable:  # as after `0>file`
+        monkeypatch.setattr(sys, "stdin", unreadable)
+        with pytest.raises(DataError, match=r"standard input: could not be copied .* \(Bad file descriptor\)"):
             read_dataset("-")

@@ -150,10 +150,16 @@ def _joined(texts: Sequence[Texts], workspace: Workspace) -> Texts:
 @contextmanager
 def standard_input() -> Iterator[Path]:
     """Copy standard input to a temporary file whose name says what it looks like: JSON, Parquet, XC or a table."""
+    if sys.stdin is None:
+        raise DataError("is closed; send data to it, or name a file", path=STDIN_NAME)
     with temporary_folder() as folder:
         raw = folder / "stdin"
-        with open(raw, "wb") as copy:
-            shutil.copyfileobj(sys.stdin.buffer, copy)
+        try:
+            with open(raw, "wb") as copy:
+                shutil.copyfileobj(sys.stdin.buffer, copy)
+        except OSError as error:
+            said = f"could not be copied to a temporary folder, {folder.parent} ({error.strerror or error})"
+            raise DataError(said, path=STDIN_NAME) from error
         with open(raw, "rb") as stream:
             start = stream.read(8)
         compression = next((suffix for mark, suffix in _COMPRESSED if start.startswith(mark)), "")
