@@ -244,3 +244,14 @@ def test_an_exponent_reaches_the_model_behind_the_features(tmp_path):
     assert not np.array_equal(model.predict(TEXTS, exponent=1.0, k=2).scores, model.predict(TEXTS, k=2).scores)
     with pytest.raises(ParameterError, match="this TextPipeline takes no exponent; it has no options"):
         TextPipeline(model=Popularity()).fit(TEXTS, Y).predict(TEXTS, exponent=0.5)
+
+
+@pytest.mark.parametrize("hashing", [None, 32])
+def test_words_with_half_a_pair_of_surrogates_can_be_kept(hashing, tmp_path):
+    """A pattern may take such words, which have no UTF-8: the half becomes a question mark."""
+    features = TextFeatures(token_pattern=r"\S+", min_df=1, max_df=1.0, hashing=hashing)
+    texts = ["law \ud800", "art x\udfff"] * 3
+    model = TextPipeline(model=longtail.DiSMEC(), features=features).fit(texts, [[0], [1]] * 3)
+    model.save(tmp_path / "m")
+    loaded = longtail.load_model(tmp_path / "m")
+    assert loaded.predict(["\udc01", "x?"], k=1).labels.tolist() == [[0], [1]]

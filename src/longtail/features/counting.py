@@ -107,9 +107,10 @@ class TermCounter:
 
     def terms_of(self, text: str) -> list[str]:
         """Return the terms of one text in order, n-grams by their length."""
+        text = encodable(text)
         words: list[str] = re.findall(self.pattern, text.lower() if self.lowercase else text)
         if self.keep is not None:
-            words = [word for word in self.keep([encodable(word) for word in words]) if word is not None]
+            words = [word for word in self.keep(words) if word is not None]
         shortest, longest = self.ngram_range
         if longest == 1:
             return words
