@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -205,7 +206,8 @@ def slow_start(tmp_path):
     text_model().save(tmp_path / "model")
     pipe = tmp_path / "metrics.json"
     os.mkfifo(pipe)
-    (tmp_path / "service.toml").write_text('drain = 0.2\n[models.m]\npath = "model"\nmetrics = "metrics.json"\n')
+    settings = 'drain = 0.2\ntime_limit = 3\n[models.m]\npath = "model"\nmetrics = "metrics.json"\n'
+    (tmp_path / "service.toml").write_text(settings)
     threading.Thread(target=pipe.write_text, args=('{"P@1": 50.0}',), daemon=True).start()
     running = start("--config", tmp_path / "service.toml")
     yield running, pipe
@@ -244,6 +246,27 @@ def test_sigterm_ends_a_worker_that_still_loads(slow_start):
     start = time.monotonic()
     assert running.stop() == 0
     assert time.monotonic() - start < 10  # those that do not end are killed after 40 seconds
+    os.close(end)
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_workers_that_load_end_when_the_service_was_killed(slow_start, again):
+    running, pipe = slow_start
+    if again:
+        running.process.send_signal(signal.SIGHUP)
+    else:
+        os.kill(running.workers[0], signal.SIGKILL)  # another one takes its place
+    end = wait_for_reader(pipe)
+    (worker,) = running.workers
+    running.stop(signal.SIGKILL)
+    wait_for(lambda: not is_running(worker))
     os.close(end)
 
 

@@ -118,7 +118,7 @@ class Supervisor:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
         try:
             worker = subprocess.Popen(
-                [sys.executable, "-m", "longtail.serve.worker", str(descriptor), when],
+                [sys.executable, "-m", "longtail.serve.worker", str(descriptor), when, str(os.getpid())],
                 stdin=subprocess.PIPE, pass_fds=[descriptor], env=environment,
                 process_group=0,  # Ctrl-C reaches this process alone, which then tells the workers
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""One worker process, started by `supervisor`: `python -m longtail.serve.worker DESCRIPTOR WHEN`.
+"""One worker process, started by `supervisor`: `python -m longtail.serve.worker DESCRIPTOR WHEN PARENT`.
 
 Settings come by standard input. SIGTERM drains: /health/ready says 503 and answers close their connections, so that
 clients go elsewhere; then the listening socket is closed, and the process ends when the last accepted request is
@@ -14,6 +14,8 @@ import os
 import signal
 import socket
 import sys
+import threading
+import time
 from typing import Any
 
 import uvicorn
@@ -28,6 +30,7 @@ from longtail.serve.supervisor import CANNOT_LOAD
 
 # Seconds that the prediction thread may keep the event loop waiting for the interpreter; by default 0.005.
 _SWITCH = 0.001
+_MARGIN = 2.0  # seconds after which a worker without a supervisor does not wait for the end of its requests any longer
 _AT_ONCE = 64  # connections that all workers together accept between two looks at the open ones
 
 
@@ -88,8 +91,6 @@ class Worker(uvicorn.Server):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # what came meanwhile is taken now
         if self._asked_to_end:
             self.handle_exit(signal.SIGTERM, None)
-        loop.create_task(self._end_with_parent(os.getppid()))  # noqa: RUF006 (it ends with the loop)
-
         for listening in sockets or []:
             self._accepting.append(listening.dup())
             loop.add_reader(self._accepting[-1], self._accept, self._accepting[-1])
@@ -132,11 +133,22 @@ class Worker(uvicorn.Server):
     def _stop_now(self) -> None:
         self.should_exit = True
 
-    async def _end_with_parent(self, parent: int) -> None:
-        """End if the supervisor was killed: nobody would replace this worker, or stop it."""
-        while os.getppid() == parent:
-            await asyncio.sleep(1)
-        self._stop_now()
+
+def end_with_parent(parent: int, seconds: float) -> None:
+    """Wait until the supervisor was killed, then end this process: nobody would replace it, or stop it.
+
+    Parameters
+    ----------
+    parent : int
+        Process id of the supervisor, which may have been killed already.
+    seconds : float
+        Time to finish what was accepted, as after SIGTERM. A model that is just being loaded may take longer.
+    """
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(seconds)
+    os._exit(1)
 
 
 class PlainLines(logging.Formatter):
@@ -158,6 +170,8 @@ def main() -> int:
     sys.setswitchinterval(_SWITCH)
     load_kernels()
     settings = from_json(sys.stdin.read())
+    until_ended = settings.drain + settings.time_limit + _MARGIN
+    threading.Thread(target=end_with_parent, args=(int(sys.argv[3]), until_ended), daemon=True).start()
     listening = socket.socket(fileno=int(sys.argv[1]))
     worker = Worker(settings)
     try:
