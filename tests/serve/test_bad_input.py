@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import socket
 import time
 import urllib.parse
@@ -162,6 +163,34 @@ def test_what_is_no_request_is_a_problem_too(request_, status, service):
     assert b"Content-Type: application/problem+json" in head
     assert json.loads(body)["status"] == status
     assert call(service.address, "/health/ready")[0] == 200
+
+
+ASKED = f"POST {SUGGEST} HTTP/1.1\r\nHost: x\r\nContent-Type: {FORM['Content-Type']}\r\n".encode()
+WHOLE = ASKED + b"Content-Length: 8\r\n\r\ntext=law"
+UPGRADE = b"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("request_", "last"),
+    [
+        (WHOLE + b"\x16\x03\x01\r\n\r\n", 400),
+        (WHOLE * 3 + b"\x16\x03\x01\r\n\r\n", 400),
+        (ASKED + b"Transfer-Encoding: chunked\r\n\r\n8\r\ntext=law\r\nno size\r\n", 400),
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n\x16\x03\x01\r\n\r\n", 431),
+        (ASKED + b"Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\nno size\r\n", 400),
+        (UPGRADE, 404),
+    ],
+    ids=["after a request", "after several", "within a body", "after a refusal", "before a body", "another protocol"],
+)
+def test_faulty_clients_do_not_make_the_log_long(request_, last, service):
+    before = service.log.stat().st_size
+    statuses = re.findall(rb"HTTP/1.1 (\d+) ", sent_raw(service, request_))
+    assert int(statuses[-1]) == last
+    assert call(service.address, SUGGEST, form(text=words_of(3)))[0] == 200  # behind all that is in the queue
+    said = service.log.read_bytes()[before:].decode()
+    assert "Traceback" not in said
+    assert "ERROR" not in said
+    assert len(said.splitlines()) < 10
 
 
 def test_connections_that_say_nothing_or_half_a_request_are_closed(service):

@@ -45,6 +45,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
     _in_head, _head = True, 0  # whether the head of a request is awaited, and how much of it has come
     _parting = False  # whether the last answer was given
+    _answering: Any = None  # uvicorn's request that is being answered; others, sent without waiting, follow it
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -68,6 +69,13 @@ class GuardedProtocol(HttpToolsProtocol):
         """Answer what cannot be parsed with a problem, as everything else; uvicorn's message says no more."""
         self._end("unreadable", raw_refusal(400, _UNREADABLE))
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: a request for another protocol is answered in this one (RFC 9110, 7.8)."""
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
     def shutdown(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
             # A request may be on its way, or in the system's buffer: closing now would answer it with a reset.
@@ -85,6 +93,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         metrics.connections.dec()
         self._relax()
+        self._forget_requests()  # uvicorn tells the last one only
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
@@ -108,12 +117,15 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _end(self, reason: str, answer: bytes) -> None:
         """Answer, count the refusal, and close the connection."""
+        if self._parting:  # what follows a refused request, in the same bytes, cannot be read either
+            return
         metrics.rejected.labels(reason).inc()
         self._part(answer)
 
     def _part(self, answer: bytes) -> None:
         """Give the last answer. Closing at once would reset the connection if the client were still sending."""
         self._parting, self._head = True, 0
+        self._forget_requests()
         self._relax()
         self._unset_keepalive_if_required()
         if answer:
@@ -123,6 +135,14 @@ class GuardedProtocol(HttpToolsProtocol):
             self._timer = self.loop.call_later(LINGER, self.transport.close)
         else:
             self.transport.close()
+
+    def _forget_requests(self) -> None:
+        """Let requests that are not answered yet find that their client has gone."""
+        self.pipeline.clear()
+        if self._answering is not None and not self._answering.response_complete:
+            self._answering.disconnected = True
+            self._answering.waiting_for_100_continue = False
+            self._answering.message_event.set()
 
     def _refused(self) -> bool:
         """Answer the request if there is no room for it; return whether that was done."""
