@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
 import io
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from longtail.data import Dataset, read_dataset, write_dataset
+from longtail.data.shards import _matching
 from longtail.errors import DataError, ModelError
 
 WHOLE = Dataset(
@@ -71,6 +74,43 @@ def test_what_does_not_belong_together_is_refused(tmp_path):
     (tmp_path / "none").mkdir()
     with pytest.raises(ModelError, match="not a dataset directory"):
         read_dataset(tmp_path / "none")
+
+
+def test_features_and_texts_are_not_one_dataset(tmp_path):
+    (tmp_path / "a.txt").write_text("0 0:1\n")
+    (tmp_path / "b.jsonl").write_text('{"text": "a", "labels": ["x"]}\n')
+    with pytest.raises(DataError, match=r"a\.txt: has features, but \S+b\.jsonl has none; read them one after"):
+        read_dataset(tmp_path / "*")
+    (tmp_path / "a.txt").rename(tmp_path / "c.txt")
+    with pytest.raises(DataError, match=r"c\.txt: has features, but \S+b\.jsonl has none"):
+        read_dataset(tmp_path / "*")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("nowhere")], ids=["pipe", "dead link"])
+def test_what_cannot_be_read_is_not_left_out(make, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "labels": ["x"]}\n')
+    (tmp_path / "folder.jsonl").mkdir()
+    assert read_dataset(tmp_path).n_points == 1
+    make(tmp_path / "b.jsonl")
+    for source in (tmp_path, tmp_path / "*.jsonl"):
+        with pytest.raises(DataError, match=r"b\.jsonl: is a pipe, a device or a link that leads nowhere; remove it"):
+            read_dataset(source)
+
+
+def test_patterns_do_not_follow_links_in_circles(tmp_path, monkeypatch):
+    for place in ("a.jsonl", "x/b.jsonl", "x/y/[c]/d.jsonl", ".hidden/e.jsonl"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(f'{{"text": "{Path(place).stem}", "labels": ["x"]}}\n')
+    monkeypatch.chdir(tmp_path)
+    patterns = {"**/*.jsonl": "abd", "x/**": "bd", "./**/y/**/*.jsonl": "d", f"{tmp_path}/x/**/*.jsonl": "bd"}
+    for pattern in patterns:
+        assert {os.path.normpath(name) for name in _matching(pattern) if os.path.isfile(name)} == {
+            os.path.normpath(name) for name in glob.glob(pattern, recursive=True) if os.path.isfile(name)
+        }
+    for name in ("here", "again", "x/y/up"):  # glob would try all of their orders
+        os.symlink(tmp_path, tmp_path / name)
+    for pattern, texts in patterns.items():
+        assert "".join(sorted(read_dataset(pattern).texts)) == texts
 
 
 def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path):

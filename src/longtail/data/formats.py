@@ -153,6 +153,7 @@ def _read_local(
     if found is None:
         return _read_one(source, reading, label_names, widths)
     parts = [_read_one(path, reading, label_names, widths) for path in found]
+    shards.check_alike(found, parts)
     return shards.concatenate(parts, label_names, reading.workspace)
 
 

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ _SHARDS = (".jsonl", ".json", ".parquet", ".csv", ".tsv")
 _SPLIT = re.compile(r"(train|trn|test|tst|dev|valid|val)(?![a-z])|(validation)", re.IGNORECASE)
 _COMPRESSED = ((b"\x1f\x8b", ".gz"), (b"\xfd7zXZ\0", ".xz"), (b"\x28\xb5\x2f\xfd", ".zst"))
 _SAVED = ("state.json", "dataset_info.json")  # what save_to_disk of a Hugging Face dataset writes
+_CONTENT = {"X": "features", "texts": "texts", "label_names": "names of labels", "ids": "ids", "weights": "weights"}
 SPLITS = "dataset_dict.json"  # and of several splits
 _XC_START = re.compile(rb"\s*\d+ +\d+ +\d+\s*\n")
 
@@ -46,7 +47,8 @@ def find_shards(path: PathLike) -> list[Path] | None:
     Raises
     ------
     DataError
-        If a pattern matches nothing, or a folder holds several formats or splits.
+        If a pattern matches nothing, a folder holds several formats or splits, or one of the files is a pipe, a device
+        or a link that leads nowhere.
     """
     place = Path(path)
     if place.is_dir():
@@ -55,16 +57,32 @@ def find_shards(path: PathLike) -> list[Path] | None:
         return _in_folder(place)
     if place.exists() or not glob.has_magic(os.fspath(path)):
         return None
-    found = [Path(name) for name in sorted(glob.glob(os.fspath(path), recursive=True)) if Path(name).is_file()]
+    found = _regular(Path(name) for name in sorted(_matching(os.fspath(path))))
     if not found:
         raise DataError("no file matches this pattern", path=path)
     return found
 
 
+def _matching(pattern: str) -> set[str]:
+    """Return what a pattern matches; `**` follows no links, which may lead in circles, or to the same files twice."""
+    parts = pattern.split(os.sep)
+    if "**" not in parts:
+        return set(glob.glob(pattern))
+    at = parts.index("**")
+    rest = parts[at + 1 :] or ["*"]
+    found: set[str] = set()
+    for base in glob.glob(os.sep.join([*parts[:at], ""])) if at else [""]:
+        for folder, inside, _ in os.walk(base or os.curdir):
+            inside[:] = [name for name in inside if not name.startswith(".")]
+            place = folder if base else folder[2:]  # without "./"
+            found |= _matching(os.path.join(glob.escape(place), *rest))
+    return found
+
+
 def _in_folder(folder: Path) -> list[Path] | None:
     # Programs that write shards leave files such as _SUCCESS and .part-0.crc beside them.
-    found = sorted(file for file in folder.iterdir() if file.is_file() and file.name[0] not in "._")
-    found = [file for file in found if files.suffixes(file)[0] in _SHARDS]
+    named = sorted(file for file in folder.iterdir() if file.name[0] not in "._")
+    found = _regular(file for file in named if files.suffixes(file)[0] in _SHARDS)
     if not found:
         return None
     formats = sorted({files.suffixes(file)[0] for file in found})
@@ -77,6 +95,25 @@ def _in_folder(folder: Path) -> list[Path] | None:
         said = f"holds several splits ({', '.join(sorted(splits))}); give a pattern, e.g. '{folder}/{one}*'"
         raise DataError(said, path=folder)
     return found
+
+
+def _regular(paths: Iterable[Path]) -> list[Path]:
+    """Leave out folders; refuse what else is no file, whose points would be missing without a word."""
+    found = [path for path in paths if not path.is_dir()]
+    for path in found:
+        if not path.is_file():
+            said = "is a pipe, a device or a link that leads nowhere; remove it, or give a pattern without it"
+            raise DataError(said, path=path)
+    return found
+
+
+def check_alike(paths: Sequence[Path], parts: Sequence[Dataset]) -> None:
+    """Raise DataError if the first file has something that another one has not, or the reverse."""
+    for path, part in zip(paths, parts, strict=True):
+        for name, what in _CONTENT.items():
+            if (getattr(part, name) is None) != (getattr(parts[0], name) is None):
+                has, other = (path, paths[0]) if getattr(part, name) is not None else (paths[0], path)
+                raise DataError(f"has {what}, but {other} has none; read them one after the other", path=has)
 
 
 def concatenate(
