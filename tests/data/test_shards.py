@@ -5,7 +5,9 @@ from __future__ import annotations
 import glob
 import gzip
 import io
+import json
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from longtail.core import workspace
 from longtail.data import Dataset, read_dataset, write_dataset
 from longtail.data.shards import _matching
 from longtail.errors import DataError, ModelError
@@ -95,6 +98,28 @@ def test_what_cannot_be_read_is_not_left_out(make, tmp_path):
     for source in (tmp_path, tmp_path / "*.jsonl"):
         with pytest.raises(DataError, match=r"b\.jsonl: is a pipe, a device or a link that leads nowhere; remove it"):
             read_dataset(source)
+
+
+def test_shards_in_files_do_not_stay_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(workspace, "_HELD", 64)  # everything goes to a file
+    names = [f"l{i % 7}" for i in range(100)]
+    for i, name in enumerate(names):
+        row = {"text": f"text {i} " * 20, "labels": [{"id": name, "weight": 0.5}, {"id": "z"}], "id": i, "w": 2}
+        (tmp_path / f"{i:03}.jsonl").write_text(json.dumps(row) + "\n")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 60, limits[1]))
+    how = {"labels": "labels[].id", "relevance": "weight", "ids": "id", "weights": "w"}
+    try:
+        data = read_dataset(tmp_path, workspace=tmp_path, **how)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert list(data.texts) == [f"text {i} " * 20 for i in range(100)]
+    assert list(data.ids) == [str(i) for i in range(100)]
+    assert data.weights.tolist() == [2] * 100
+    assert data.label_names == sorted({*names, "z"})
+    for row, name in zip(data.Y.toarray(), names, strict=True):
+        assert {data.label_names[label]: row[label] for label in np.flatnonzero(row)} == {name: 0.5, "z": 1}
+    np.testing.assert_array_equal(read_dataset(tmp_path, **how).Y.toarray(), data.Y.toarray())
 
 
 def test_patterns_do_not_follow_links_in_circles(tmp_path, monkeypatch):

@@ -114,7 +114,7 @@ class Growing:
     """
 
     def __init__(self, dtype: np.dtype[Any], folder: Path | None) -> None:
-        self._dtype, self._folder = dtype, folder
+        self.dtype, self._folder = dtype, folder
         self._held: array[Any] = array(_CODES[dtype])
         self._most = _HELD // dtype.itemsize
         self._file: _File | None = None
@@ -143,7 +143,7 @@ class Growing:
     def _spill(self) -> None:
         if len(self._held) < self._most or self._folder is None:
             return
-        self._file = self._file or _File(self._folder, self._dtype)
+        self._file = self._file or _File(self._folder, self.dtype)
         self._file.write(memoryview(self._held))
         self._n_written += len(self._held)
         self._held = array(self._held.typecode)
@@ -151,7 +151,7 @@ class Growing:
     def array(self) -> NDArray[Any]:
         """Return the array, without a copy of what is in memory; nothing may be added afterwards."""
         if self._file is None:
-            return np.frombuffer(self._held, self._dtype) if self._held else np.empty(0, self._dtype)
+            return np.frombuffer(self._held, self.dtype) if self._held else np.empty(0, self.dtype)
         self._file.write(memoryview(self._held))
         return self._file.mapped()
 

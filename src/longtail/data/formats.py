@@ -147,14 +147,13 @@ def read_dataset(
 def _read_local(
     source: PathLike, reading: Reading, label_names: Sequence[str] | None, widths: tuple[int | None, int | None]
 ) -> Dataset:
-    from longtail.data import shards
+    from longtail.data import shards, stacking
 
     found = shards.find_shards(source)
     if found is None:
         return _read_one(source, reading, label_names, widths)
-    parts = [_read_one(path, reading, label_names, widths) for path in found]
-    shards.check_alike(found, parts)
-    return shards.concatenate(parts, label_names, reading.workspace)
+    parts = ((path, _read_one(path, reading, label_names, widths)) for path in found)
+    return stacking.concatenate(parts, label_names, reading.workspace)
 
 
 def _read_one(

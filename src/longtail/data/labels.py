@@ -88,23 +88,46 @@ class LabelCollector:
         new_id = {name: i for i, name in enumerate(names)}
         renumbered = np.fromiter((new_id[name] for name in found), dtype=np.int32, count=len(found))
         indptr = self._indptr.array()
-        rows = self._rows(renumbered, indptr, len(names))
-        values, indices = self._workspace.joined(rows, (np.float32, np.int32))
-        return sparse.csr_matrix((values, indices, indptr), shape=(indptr.size - 1, len(names)), copy=False), names
+        values = None if self._values is None else self._values.array()
+        rows = renumbered_rows(self._indices.array(), values, indptr, renumbered, len(names))
+        data, indices = self._workspace.joined(rows, (np.float32, np.int32))
+        return sparse.csr_matrix((data, indices, indptr), shape=(indptr.size - 1, len(names)), copy=False), names
 
-    def _rows(
-        self, new_ids: NDArray[np.int32], indptr: NDArray[np.int64], width: int
-    ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int32]]]:
-        """Yield values and new ids of the labels of some points after another, in order within each point."""
-        found, values = self._indices.array(), None if self._values is None else self._values.array()
-        for first in range(0, indptr.size - 1, _ROWS):
-            starts = indptr[first : first + _ROWS + 1]
-            own = slice(int(starts[0]), int(starts[-1]))
-            indices = new_ids[found[own]]
-            data = np.ones(indices.size, np.float32) if values is None else np.array(values[own])
-            part = sparse.csr_matrix((data, indices, starts - starts[0]), shape=(starts.size - 1, width))
-            part.sort_indices()
-            yield part.data, part.indices
+
+def renumbered_rows(
+    indices: NDArray[np.int32],
+    values: NDArray[np.float32] | None,
+    indptr: NDArray[np.int64],
+    new_ids: NDArray[np.int32],
+    width: int,
+) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int32]]]:
+    """Yield values and new ids of the labels of some points after another, in order within each point.
+
+    Parameters
+    ----------
+    indices : array of int32
+        Ids of the labels of all points.
+    values : array of float32 or None
+        Values of these; None for 1.
+    indptr : array of int64
+        Where the labels of each point begin, and the end.
+    new_ids : array of int32
+        New id of each label.
+    width : int
+        Number of labels.
+
+    Yields
+    ------
+    (array of float32, array of int32)
+    """
+    for first in range(0, indptr.size - 1, _ROWS):
+        starts = indptr[first : first + _ROWS + 1]
+        own = slice(int(starts[0]), int(starts[-1]))
+        found = new_ids[indices[own]]
+        data = np.ones(found.size, np.float32) if values is None else np.array(values[own])
+        part = sparse.csr_matrix((data, found, starts - starts[0]), shape=(starts.size - 1, width))
+        part.sort_indices()
+        yield part.data, part.indices
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,14 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from scipy import sparse
 
 from longtail.core import store
 from longtail.core.inputs import PathLike
 from longtail.core.unfinished import temporary_folder
-from longtail.core.workspace import Workspace
 from longtail.data import files
-from longtail.data.dataset import Dataset
-from longtail.data.labels import distinct
-from longtail.data.texts import Texts
 from longtail.errors import DataError
 
 STDIN = "-"
@@ -31,7 +23,6 @@ _SHARDS = (".jsonl", ".json", ".parquet", ".csv", ".tsv")
 _SPLIT = re.compile(r"(train|trn|test|tst|dev|valid|val)(?![a-z])|(validation)", re.IGNORECASE)
 _COMPRESSED = ((b"\x1f\x8b", ".gz"), (b"\xfd7zXZ\0", ".xz"), (b"\x28\xb5\x2f\xfd", ".zst"))
 _SAVED = ("state.json", "dataset_info.json")  # what save_to_disk of a Hugging Face dataset writes
-_CONTENT = {"X": "features", "texts": "texts", "label_names": "names of labels", "ids": "ids", "weights": "weights"}
 SPLITS = "dataset_dict.json"  # and of several splits
 _XC_START = re.compile(rb"\s*\d+ +\d+ +\d+\s*\n")
 
@@ -105,83 +96,6 @@ def _regular(paths: Iterable[Path]) -> list[Path]:
             said = "is a pipe, a device or a link that leads nowhere; remove it, or give a pattern without it"
             raise DataError(said, path=path)
     return found
-
-
-def check_alike(paths: Sequence[Path], parts: Sequence[Dataset]) -> None:
-    """Raise DataError if the first file has something that another one has not, or the reverse."""
-    for path, part in zip(paths, parts, strict=True):
-        for name, what in _CONTENT.items():
-            if (getattr(part, name) is None) != (getattr(parts[0], name) is None):
-                has, other = (path, paths[0]) if getattr(part, name) is not None else (paths[0], path)
-                raise DataError(f"has {what}, but {other} has none; read them one after the other", path=has)
-
-
-def concatenate(
-    parts: Sequence[Dataset], label_names: Sequence[str] | None = None, workspace: Workspace | None = None
-) -> Dataset:
-    """Return the points of all datasets as one, labels matched by name where they have names.
-
-    Parameters
-    ----------
-    parts : sequence of Dataset
-        Datasets with the same parts.
-    label_names : sequence of str, optional
-        Label ids follow this list; other labels come after it, in sorted order.
-    workspace : Workspace, optional
-        Where the result is; in memory by default.
-
-    Returns
-    -------
-    Dataset
-    """
-    workspace = workspace or Workspace()
-    names = None if parts[0].label_names is None else _all_names(parts, label_names)
-    texts_of: dict[str, str] = {}
-    for part in parts:
-        texts_of |= dict(zip(part.label_names or (), part.label_texts or (), strict=False))
-    X = None if parts[0].X is None else _stacked([part.X for part in parts], workspace)
-    texts, ids = ([getattr(part, what) for part in parts] for what in ("texts", "ids"))
-    weights: list[Any] = [part.weights for part in parts]
-    return Dataset(
-        Y=_stacked([_renumbered(part, names) for part in parts], workspace),
-        X=X,
-        texts=None if texts[0] is None else _joined(texts, workspace),
-        label_names=names,
-        label_texts=None if names is None or not texts_of else [texts_of.get(name, name) for name in names],
-        ids=None if ids[0] is None else _joined(ids, workspace),
-        weights=None if weights[0] is None else np.concatenate(weights),
-    )
-
-
-def _all_names(parts: Sequence[Dataset], label_names: Sequence[str] | None) -> list[str]:
-    given = [] if label_names is None else distinct(label_names)
-    found = {name for part in parts for name in part.label_names or ()}
-    return given + sorted(found - set(given))
-
-
-def _renumbered(part: Dataset, names: list[str] | None) -> sparse.csr_matrix:
-    if names is None or part.label_names is None:
-        return part.Y
-    position = {name: i for i, name in enumerate(names)}
-    new_ids = np.array([position[name] for name in part.label_names], dtype=np.int32)
-    shape = (part.n_points, len(names))
-    return sparse.csr_matrix((part.Y.data, new_ids[part.Y.indices], part.Y.indptr), shape=shape)
-
-
-def _stacked(matrices: Sequence[sparse.csr_matrix], workspace: Workspace) -> sparse.csr_matrix:
-    pieces = ((part.data, part.indices) for part in matrices)
-    data, indices = workspace.joined(pieces, (np.float32, np.int32))
-    indptr = np.cumsum(np.concatenate([[0], *(np.diff(part.indptr) for part in matrices)]), dtype=np.int64)
-    shape = (indptr.size - 1, max(part.shape[1] for part in matrices))
-    return sparse.csr_matrix((data, indices, indptr), shape=shape, copy=False)
-
-
-def _joined(texts: Sequence[Texts], workspace: Workspace) -> Texts:
-    packed = [part.packed() for part in texts]
-    starts = np.cumsum([0] + [part.buffer.size for part in packed])
-    offsets = [part.offsets[:-1] + start for part, start in zip(packed, starts[:-1], strict=True)]
-    (buffer,) = workspace.joined(((part.buffer,) for part in packed), (np.uint8,))
-    return Texts(buffer, np.concatenate([*offsets, starts[-1:]]))
 
 
 @contextmanager
