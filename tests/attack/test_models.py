@@ -60,6 +60,7 @@ ONCE = {
     "features of a node": ("bonsai", entry("learned/tree0/features", 2**30)),
     "a child": ("bonsai", entry("learned/tree0/child", 2**30)),
     "a child that is its parent": ("bonsai", entry("learned/tree0/child", -1)),
+    "a node without children": ("bonsai", lambda model: model.arrays["learned/tree0/child_start"].put(-2, 8)),
     "values of a node": ("bonsai", entry("learned/tree0/first_word", 2**40)),
     "a root": ("fastxml", entry("learned/forest/roots", 2**30)),
     "children": ("fastxml", lambda model: model.arrays["learned/forest/children"].fill(0)),

@@ -151,6 +151,8 @@ class TreeModel:
         if n_nodes < 1 or not (self.child >= 0).any():
             raise ModelError("the tree has no labels")
         check_starts("child_start", self.child_start, self.child.size)
+        if (self.child_start[1:] == self.child_start[:-1]).any():
+            raise ModelError("the array child_start has a node without children")
         check_within("child", self.child, -n_nodes, n_labels)
         below = np.flatnonzero(self.child < 0)
         node, parent = -1 - self.child[below], np.searchsorted(self.child_start, below, side="right") - 1
