@@ -24,7 +24,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, help="time limit, shared evenly by the attacks")
     parser.add_argument("--trials", type=int, help="trials per attack, at most")
-    parser.add_argument("--only", help="a group (models, files, kills, commands) or one attack, e.g. models/resigned")
+    parser.add_argument(
+        "--only", help="a group (models, files, kills, commands, service) or one attack, e.g. models/resigned"
+    )
     parser.add_argument("--seed", type=int, default=0, help="decides everything random (default: 0)")
     parser.add_argument("--first", type=int, default=0, help="number of the first trial (default: 0)")
     options = parser.parse_args()

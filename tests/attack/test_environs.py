@@ -1,4 +1,4 @@
-"""A few trials of the attacks on files, command lines, kills, disks, concurrent readers and memory."""
+"""A few trials of the attacks on files, command lines, kills, disks, concurrent readers, memory and the service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from attack import files, frame
 from attack.seeds import SEEDS, files_of, read_seed
 
 frame.load_attacks()
-FEW = {"files": 1, "commands": 1, "kills": 1, "disks": 2, "loads": 1, "bombs": 1}
+FEW = {"files": 1, "commands": 1, "kills": 1, "disks": 2, "loads": 1, "bombs": 1, "service": 1}
 # Of groups with slow attacks, those that take a second.
 QUICK = {
     "kills": ("kills/dismec", "kills/popularity"),
