@@ -34,6 +34,11 @@ def main() -> int:
         parser.error("give --minutes or --trials")
     frame.load_attacks()
     names = frame.chosen(options.only)
+    for group, reason in frame.LEFT_OUT.items():
+        if options.only is None:
+            print(f"left out: {group} ({reason})", file=sys.stderr)
+        elif options.only.split("/")[0] == group:
+            parser.error(f"{group} {reason}")
     if not names:
         parser.error(f"no attack {options.only!r}; known: {', '.join(frame.ATTACKS) or 'none'}")
     report = frame.run(names, minutes=options.minutes, trials=options.trials, seed=options.seed, first=options.first)

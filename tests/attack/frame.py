@@ -28,6 +28,7 @@ import numpy as np
 
 Attack = Callable[[np.random.Generator, Path], None]
 ATTACKS: dict[str, Attack] = {}
+LEFT_OUT: dict[str, str] = {}  # groups without attacks here, and what they need
 _TALLY: Counter[str] = Counter()
 _LONGEST_TURN = 1.5  # seconds
 _ALLOWED: list[float] = []  # seconds for the trial under way, if the run has a limit of time

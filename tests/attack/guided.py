@@ -4,7 +4,7 @@
 once, which takes longest, and fuzzes each target in a fork of itself. A target is one file of a seed (`a.csv`,
 `a.X.npz:a.Y.npz`), one member of an archive (`p.npz:p.npz:labels.npy`), or one file of a saved model
 (`model dismec:manifest`, `model dismec:arrays`); digests are made again after each change. Without atheris, which has
-no wheel for every Python, the group is empty.
+no wheel for every Python, the group is left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from attack.frame import ATTACKS, Attack, Finding, seconds_allowed, tally
+from attack.frame import ATTACKS, LEFT_OUT, Attack, Finding, seconds_allowed, tally
 
 ROOT = Path(__file__).resolve().parents[2]
 # Kernels are compiled from bytecode, which must stay as it is.
@@ -222,6 +222,8 @@ def _guided(name: str) -> Attack:
 
 if __name__ == "__main__":
     main()
-elif importlib.util.find_spec("atheris") is not None:
+elif importlib.util.find_spec("atheris") is None:
+    LEFT_OUT["guided"] = "needs atheris: pip install 'longtail[fuzz]'"
+else:
     for _name in target_names():
         ATTACKS[f"guided/{_name}"] = _guided(_name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import pytest
@@ -76,3 +77,19 @@ def test_a_machine_that_stands_still_is_not_a_hang(monkeypatch):
     monkeypatch.setattr(frame.time, "monotonic", lambda: next(clock))
     waited = frame.Waited()
     assert [waited() for _ in range(4)] == [0.5, 1.0, 2.5, 3.0]
+
+
+def test_a_group_that_is_left_out_says_why(monkeypatch, capsys):
+    from scripts import attack
+
+    monkeypatch.setattr(frame, "load_attacks", lambda: None)
+    monkeypatch.setattr(frame, "LEFT_OUT", {"odd": "needs another package"})
+    frame.attack("toys/none")(lambda rng, folder: None)
+    monkeypatch.setattr(sys, "argv", ["attack", "--trials", "1", "--only", "odd/one"])
+    with pytest.raises(SystemExit) as end:
+        attack.main()
+    assert end.value.code == 2
+    assert "odd needs another package" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["attack", "--trials", "1"])
+    assert attack.main() == 0
+    assert capsys.readouterr().err == "left out: odd (needs another package)\n"
