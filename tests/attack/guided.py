@@ -185,7 +185,8 @@ class _Fuzzer:
     def ask(self, case: dict[str, Any]) -> int | str:
         """Return how the fork ended that fuzzed a target."""
         if self.process is None:
-            paths = os.pathsep.join([str(ROOT / "tests"), str(ROOT / "src")])
+            known = os.environ.get("PYTHONPATH")  # atheris may be there
+            paths = os.pathsep.join([str(ROOT / "tests"), str(ROOT / "src"), *([known] if known else [])])
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "attack.guided"], env=os.environ | {"PYTHONPATH": paths}, text=True,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
