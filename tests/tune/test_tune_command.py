@@ -180,6 +180,9 @@ def test_studies_of_other_data_or_versions_are_refused(cli, finished, tmp_path):
         ([["a"]] * 8, "has only one label"),
         ([[]] * 8, "has no label"),
         ([["a", "b"]] * 40 + [["rare"]], "the held-out points have no label of the tail"),
+        ([[f"label {i}"] for i in range(40)], "no label of a held-out point is also that of a training point"),
+        # Row 2 is held out: no training point has its label.
+        ([["rare"], ["a"], ["lost"], *[["a", "b"]] * 39], "the held-out points have no label of the tail"),
     ],
 )
 def test_data_that_cannot_be_searched_is_refused(cli, tmp_path, rows, message):
