@@ -1,4 +1,4 @@
-"""Tables of choose-a-model.md, auto.md, tune.md and defaults.md."""
+"""Tables of choose-a-model.md, auto.md, tune.md and defaults.md, and of the dial in dismec.md."""
 
 from __future__ import annotations
 
@@ -124,6 +124,11 @@ def _rehearse(lab: Lab) -> str:
 @table("rehearse-alone")
 def _rehearse_alone(lab: Lab) -> str:
     return str(lab.benchmarks["rehearse"]["alone_table"])
+
+
+@table("dial-path")
+def _dial_path(lab: Lab) -> str:
+    return str(lab.benchmarks["dial-eurlex57k-pw-cb"]["table"])
 
 
 @table("tune-eurlex57k")
