@@ -5,7 +5,9 @@
 Takes the predictions of `benchmarks.tail.kept`, and makes those that are missing (`--models none`: none). Every choice
 is made on unseen training points, by the code of AutoModel and at its default price; the test points are only scored.
 Beside each row stands the best PSP@1 that a sweep of dial and exponent finds on the test points themselves at the same
-P@1 or more: what a perfect choice would have had. Writes docs/lab/benchmarks/price-DATASET.json.
+P@1 or more: what a perfect choice would have had. The best of two hundred is partly luck, so `elsewhere` says what the
+best on one half of the test points has more than the choice on the other half. Writes
+docs/lab/benchmarks/price-DATASET.json.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import numpy as np
 from benchmarks.common import add_out, markdown_table, save
 from benchmarks.common.data import add_data_root
 from benchmarks.tail.kept import MODELS, data_of, file_of, kept, make, splits_of
+from benchmarks.tail.values import Names, Values, elsewhere
 from longtail.compose import frontier
 from longtail.compose.candidates import Candidates
 from longtail.compose.frontier import Reached, Trials
@@ -33,7 +36,6 @@ from longtail.metrics.pointwise import Terms
 from longtail.objectives import PropensityModel
 
 PRICE = 1.0
-Names = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +92,11 @@ class Measured:
         """Return the most PSP@1 that a sweep finds on test points with this P@1 or more."""
         return max(r.gained for names in among for r in self.curves[names][1] if r.kept >= least - 1e-9)
 
+    def lacking(self, among: Iterable[Names], chosen: Reached, reached: Reached) -> dict[str, Any]:
+        """Return what a choice lacks on test points against a sweep among these, and what was chosen."""
+        lacks = round(max(self.most(among, reached.kept) - reached.gained, 0.0), 2)
+        return {"lacks": lacks, "chosen": list(chosen.names), "exponent": round(chosen.exponent, 4)}
+
 
 def rows_of(data: Measured) -> list[dict[str, Any]]:
     """Return the rows of single models, re-rankers, the dial of each kind, and AutoModel."""
@@ -97,28 +104,25 @@ def rows_of(data: Measured) -> list[dict[str, Any]]:
     rows = [_row(name, data.test.as_it_is(name)) for name in names]
     for kind in KINDS:
         dial = [(name,) for name in names if name.split("/")[0] == kind]
+        sweep = Values.of(data.test, dial)
         chosen = {f"PropensityRerank({name})": (name, data.reranked(name)) for (name,) in dial}
         chosen[f"the dial of {kind}"] = kind, data.chosen(dial, data.unseen.as_it_is(kind))
         for title, (own, (best, reached)) in chosen.items():
             lost = data.paid(data.test.as_it_is(own), reached)
-            rows.append(_row(title, reached) | lost | _lacking(reached, data.most(dial, reached.kept), best))
+            other = elsewhere(sweep, Values.of(data.test, [best.names], [best.exponent]))
+            rows.append(_row(title, reached) | lost | data.lacking(dial, best, reached) | {"elsewhere": other})
     for title, minutes in (("AutoModel", None), ("AutoModel, an hour", 60.0)):
         plan = planned(data.look, minutes, names=[name for name in EVERY if name in names])
         reference = max((data.unseen.as_it_is(name) for name in plan.tried), key=lambda r: r.kept)
         best, reached = data.chosen(plan.choices(), reference)
         base = max((data.test.as_it_is(name) for name in names), key=lambda r: r.kept)
         lost = data.paid(base, reached)
-        rows.append(_row(title, reached) | lost | _lacking(reached, data.most(data.curves, reached.kept), best))
+        rows.append(_row(title, reached) | lost | data.lacking(data.curves, best, reached))
     return rows
 
 
 def _row(title: str, reached: Reached) -> dict[str, Any]:
     return {"model": title, "P@1": round(reached.kept, 2), "PSP@1": round(reached.gained, 2)}
-
-
-def _lacking(reached: Reached, most: float, chosen: Reached) -> dict[str, Any]:
-    lacks = round(max(most - reached.gained, 0.0), 2)
-    return {"lacks": lacks, "chosen": list(chosen.names), "exponent": round(chosen.exponent, 4)}
 
 
 def table(rows: list[dict[str, Any]]) -> str:

@@ -28,12 +28,9 @@ from numpy.typing import NDArray
 from benchmarks.common import add_out, markdown_table, save
 from benchmarks.common.data import add_data_root
 from benchmarks.tail.kept import MODELS, file_of
-from benchmarks.tail.price import PRICE, Measured, Names
-from longtail.compose.candidates import best_of
-from longtail.compose.frontier import EXPONENTS, Trials, log_means, probabilities
+from benchmarks.tail.price import PRICE, Measured
+from benchmarks.tail.values import Names, Values
 from longtail.compose.portfolio import EVERY, KINDS, pairs
-from longtail.metrics import Matches
-from longtail.metrics.named import terms
 
 SHARE = 0.8  # of the unseen points that one choice sees
 SLACK, LACKING = 1.2, 1.0  # points of P@1 and PSP@1 within which a choice holds
@@ -42,36 +39,6 @@ OLD = (0.5, 0.0)
 RULES = [(reserve, least) for reserve in (0.0, 0.25, 0.5, 1.0) for least in (0.0, 0.25, 0.5, 0.75, 1.0)]
 _WORTH = 0.2  # as in compose/frontier.py
 Point = tuple[int, int]  # choice, exponent
-
-
-@dataclass(frozen=True, eq=False)
-class Values:
-    """P@1 and the terms of PSP@1 of some points, by choice and exponent."""
-
-    kept: NDArray[np.float32]
-    gained: NDArray[np.float32]
-    possible: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, trials: Trials, choices: Sequence[Names]) -> Values:
-        kept, gained = [], []
-        inverse = trials.inverse_propensities
-        for names in choices:
-            found = [trials.found[name] for name in names]
-            labels, logs = log_means(found, [probabilities(trials.calibrations[n], trials.found[n]) for n in names])
-            lift = np.log(inverse)[labels]
-            ranked = (best_of(labels, logs + exponent * lift, 1) for exponent in EXPONENTS)
-            matches = [Matches.of(one, trials.truth, inverse_propensities=inverse) for one in ranked]
-            kept.append([terms(m, "P@1").numerators.astype(np.float32) for m in matches])
-            gained.append([terms(m, "PSP@1").numerators.astype(np.float32) for m in matches])
-            possible = terms(matches[0], "PSP@1").denominators
-        assert possible is not None
-        return cls(np.array(kept), np.array(gained), possible)
-
-    def percent(self, rows: Any = slice(None)) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return P@1 and PSP@1 of some points, by choice and exponent."""
-        possible = self.possible[rows].sum()
-        return 100 * self.kept[:, :, rows].mean(axis=2), 100 * self.gained[:, :, rows].sum(axis=2) / possible
 
 
 @dataclass(frozen=True, eq=False)

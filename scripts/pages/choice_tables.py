@@ -1,4 +1,4 @@
-"""Tables of choose-a-model.md, auto.md, tune.md and defaults.md."""
+"""Tables of choose-a-model.md, auto.md, tune.md and defaults.md, and of the dial in dismec.md."""
 
 from __future__ import annotations
 
@@ -102,9 +102,18 @@ def _sweep(lab: Lab) -> str:
                 row = rows[name]
                 chosen = f"{row['chosen'][0]}, {row['exponent']:.3g}"
                 figures = [f"{row['P@1']:.2f}", f"{row['PSP@1']:.2f}", _paid(row), f"{row['lacks']:.2f}"]
-                cells.append([title, name, chosen, *figures])
-    header = ["", "at price 1", "chosen, exponent", "P@1", "PSP@1", "P@1 paid (95 %)", "lacking against the sweep"]
+                cells.append([title, name, chosen, *figures, _elsewhere(row)])
+    header = [
+        "", "at price 1", "chosen, exponent", "P@1", "PSP@1", "P@1 paid (95 %)", "lacking against the sweep",
+        "its best on other points, P@1 / PSP@1",
+    ]  # fmt: skip
     return markdown_table(header, cells, left=(0, 1, 2))
+
+
+def _elsewhere(row: dict[str, Any]) -> str:
+    """What the best of the sweep has more than the choice on points that it was not found on."""
+    other = row.get("elsewhere")
+    return "–" if other is None else f"{other['P@1']:+.2f} / {other['PSP@1']:+.2f}"
 
 
 @table("rehearse")
@@ -115,6 +124,11 @@ def _rehearse(lab: Lab) -> str:
 @table("rehearse-alone")
 def _rehearse_alone(lab: Lab) -> str:
     return str(lab.benchmarks["rehearse"]["alone_table"])
+
+
+@table("dial-path")
+def _dial_path(lab: Lab) -> str:
+    return str(lab.benchmarks["dial-eurlex57k-pw-cb"]["table"])
 
 
 @table("tune-eurlex57k")

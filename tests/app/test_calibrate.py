@@ -185,6 +185,9 @@ def test_options_of_the_choice_are_named_as_they_were_typed(place):
     for options, message in (
         (("--minutes", 0), "^--minutes is 0.0, but must be a number greater than 0"),
         (("--price", -1), "^--price is -1.0, but must be a number of at least 0"),
+        (("--model", "dismec", "--minutes", 1), "^dismec has no --minutes, which is for the choice of a model"),
+        (("--model", "dismec", "--price", 1), "^dismec has no --price, which is for .*, propensityrerank and ranknet"),
+        (("--model", "ranknet", "--price", 1, "--set", "max_precision_loss=2"), "^--price and --set max_precision_"),
     ):
         with pytest.raises(ParameterError, match=message):
             call("train", place / "train.jsonl", "--out", place / "never", *options)

@@ -52,6 +52,17 @@ def test_the_exponent_moves_at_prediction_time(cli, folder):
     np.testing.assert_array_equal(base.labels.shape, tail.labels.shape)
 
 
+@pytest.mark.parametrize("name", ["auto", "propensityrerank", "ranknet"])
+def test_every_model_with_a_price_takes_it_by_the_same_name(cli, folder, name):
+    short = {"auto": ['models=["dismec"]'], "propensityrerank": ["folds=2"], "ranknet": ["folds=2", "epochs=1"]}[name]
+    settings = [argument for setting in short for argument in ("--set", setting)]
+    train = ("train", folder / "train.txt", "--model", name, "--price", "0.5", *settings)
+    code, _, err = cli(*train, "--set", "price_metric=nDCG@5", "--out", folder / "m")
+    assert code == 0, err
+    model = longtail.load_model(folder / "m")
+    assert (model.max_precision_loss, model.price_metric) == (0.5, "nDCG@5")
+
+
 def test_an_exponent_for_what_has_none_is_refused(cli, folder):
     assert cli("train", folder / "train.txt", "--model", "popularity", "--out", folder / "m")[0] == 0
     code, _, err = cli("predict", folder / "m", folder / "test.txt", "--out", folder / "p.npz", "--exponent", "0.5")

@@ -18,7 +18,7 @@ from benchmarks.linear import dial, solver_choices
 from benchmarks.linear import memory as linear_memory
 from benchmarks.metrics import speed, unbiasedness
 from benchmarks.neural import glas_labels
-from benchmarks.tail import kept, million, modules, price, rehearse, together
+from benchmarks.tail import kept, million, modules, price, rehearse, together, values
 from benchmarks.trees import growth, settings, stages
 from benchmarks.tune import search
 from longtail.app.cli import main
@@ -344,6 +344,20 @@ def test_what_the_price_keeps(of_recipes, run, monkeypatch, tmp_path):
     assert {"bonsai", "dismec", "PropensityRerank(dismec)", "the dial of dismec", "AutoModel"} <= rows.keys()
     assert all(row.get("lacks", 0) >= 0 for row in rows.values())  # the sweep contains what is chosen
     assert rows["the dial of dismec"]["chosen"][0] in ("dismec", "dismec/pw-cb")
+    assert rows["the dial of dismec"]["elsewhere"].keys() == {"P@1", "PSP@1"}
+
+
+def test_luck_of_a_sweep_is_not_found_again_on_other_points():
+    rng = np.random.default_rng(0)
+    hits = (rng.random((5, 41, 2000)) < 0.5).astype(np.float32)
+    points = np.ones(2000)
+    sweep, chosen = (values.Values(part, part, points) for part in (hits, hits[:1, :1]))
+    best = sweep.percent()[1].max() - chosen.percent()[1][0, 0]
+    other = values.elsewhere(sweep, chosen)
+    assert best > 1.5
+    assert abs(other["PSP@1"]) < 1
+    hits[4, 40] = rng.random(2000) < 0.6
+    assert abs(values.elsewhere(sweep, chosen)["PSP@1"] - 10) < 3, "what is better is found again"
 
 
 def test_rules_of_choice_are_rehearsed_on_training_points(of_recipes, run, tiny, monkeypatch, tmp_path):

@@ -29,7 +29,10 @@ Minutes = Annotated[
 ]
 Price = Annotated[
     float | None,
-    typer.Option(metavar="POINTS", help="Without --model: points of P@1 that may be lost for rare labels; default: 1."),
+    typer.Option(
+        metavar="POINTS",
+        help="Without --model, or with a re-ranker: points of P@1 that may be lost for rare labels; default: 1.",
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
@@ -90,7 +93,6 @@ def train(
     from longtail.core.parameters import check_choice
     from longtail.core.processes import helps_another_process
     from longtail.core.store import check_free
-    from longtail.errors import ParameterError
     from longtail.workflow.build import build_estimator, parse_settings
     from longtail.workflow.vocabulary import with_vocabulary, without_vocabulary
 
@@ -103,9 +105,8 @@ def train(
     values = parse_settings(settings or [])
     name = model or "auto"
     if name == "auto":
-        values = _for_choice(values, minutes, price, base, weighting)
-    elif minutes is not None or price is not None:
-        raise ParameterError("--minutes and --price are for the choice of a model; give them without --model")
+        _check_choice(base, weighting)
+    values = _with_price(values, name, minutes, price)
 
     def build(text: bool, values: dict[str, Any]) -> Any:
         estimator = build_estimator(
@@ -132,25 +133,37 @@ def train(
     fit_and_save(estimator, dataset, out, calibrate, name=data_name(data), **how)
 
 
-def _for_choice(
-    values: dict[str, Any], minutes: float | None, price: float | None, base: str | None, weighting: str | None
-) -> dict[str, Any]:
-    """Return the settings of `AutoModel`, or raise ParameterError for options that need a model of one's own."""
+def _with_price(values: dict[str, Any], model: str, minutes: float | None, price: float | None) -> dict[str, Any]:
+    """Return the settings with --minutes and --price, or raise ParameterError if the model has no such parameter."""
     from longtail.core.parameters import check_at_least_zero, check_positive
+    from longtail.core.registry import estimator_class
     from longtail.errors import ParameterError
 
     if minutes is not None:
         check_positive(**{"--minutes": minutes})
     if price is not None:
         check_at_least_zero(**{"--price": price})
+    for option, name, number, has in (
+        ("--minutes", "minutes", minutes, "the choice of a model; give it without --model"),
+        ("--price", "max_precision_loss", price, "the choice of a model (no --model), propensityrerank and ranknet"),
+    ):
+        if number is None:
+            continue
+        if name not in estimator_class(model)().get_params(deep=False):
+            raise ParameterError(f"{model} has no {option}, which is for {has}")
+        if name in values:
+            raise ParameterError(f"{option} and --set {name} are the same; give one of them")
+        values = values | {name: number}
+    return values
+
+
+def _check_choice(base: str | None, weighting: str | None) -> None:
+    """Raise ParameterError for options that need a model of one's own."""
+    from longtail.errors import ParameterError
+
     for option, given in (("--base", base), ("--weighting", weighting)):
         if given is not None:
             raise ParameterError(f"{option} {given} needs a model; add --model NAME, e.g. --model dismec")
-    for option, name, number in (("--minutes", "minutes", minutes), ("--price", "max_precision_loss", price)):
-        if number is not None and name in values:
-            raise ParameterError(f"{option} and --set {name} are the same; give one of them")
-        values = values if number is None else values | {name: number}
-    return values
 
 
 def _check_settings(build: Callable[..., Any], values: dict[str, Any]) -> None:

@@ -132,7 +132,7 @@ class Reranker(Splits, Wrapper):
         """
 
     def _chosen_exponent(self, unseen: Candidates, max_loss: float) -> float:
-        """Return the largest exponent that costs at most this many percentage points of the metric of the price."""
+        """Return the exponent that gains most for at most this many percentage points of the metric of the price."""
         frontier = Frontier.below_base(unseen, self.inverse_propensities_, max_loss / 100, self.price_metric)
         return frontier.exponent(unseen.log_odds, max_loss / 100)
 

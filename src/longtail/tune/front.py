@@ -14,7 +14,8 @@ from longtail.tune.curve import at_price, goodness
 from longtail.tune.space import weighting_of
 
 OUTCOME, SCREEN = "outcome", "screen"  # attributes of a trial
-COSTS = ("seconds", "memory_mb", "model_mb")
+# What a fit costs, with the option that limits it and its unit.
+COSTS = {"seconds": ("--max-seconds", "s"), "memory_mb": ("--max-memory", "MB"), "model_mb": ("--max-size", "MB")}
 
 
 @dataclass(frozen=True)

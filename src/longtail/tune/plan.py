@@ -16,6 +16,7 @@ from longtail.errors import DataError, ParameterError
 from longtail.features.text import TextFeatures
 from longtail.metrics.named import MetricName
 from longtail.objectives import PropensityModel
+from longtail.tune.front import COSTS
 from longtail.tune.points import Part, check_points, check_tail, prepared_parts, splits_of
 from longtail.tune.search import Plan
 from longtail.tune.space import UNIT_ROWS, Space, restricted, space_of
@@ -84,16 +85,13 @@ class Options:
     def _check_limits(self) -> None:
         for name, limit in self.limits.items():
             if limit is not None and not limit > 0:
-                raise ParameterError(f"--{_OPTION[name]} is {limit:g}, but must be above 0")
+                raise ParameterError(f"{COSTS[name][0]} is {limit:g}, but must be above 0")
         seconds = self.limits.get("seconds")
         if seconds is not None and self.minutes is not None and seconds > 60 * self.minutes:
             raise ParameterError(
                 f"--max-seconds {seconds:g} and --minutes {self.minutes:g} contradict each other: one training may not "
                 "take longer than the whole search"
             )
-
-
-_OPTION = {"seconds": "max-seconds", "memory_mb": "max-memory", "model_mb": "max-size"}
 
 
 def plan_of(options: Options, *, text: bool) -> Plan:

@@ -132,13 +132,22 @@ def splits_of(n_points: int, held_out: float, n_folds: int | None, seed: int) ->
 
 
 def check_tail(data: Dataset, splits: Sequence[Split], objectives: Sequence[str], path: Any) -> None:
-    """Raise DataError if an objective is about rare labels, but no held-out point has one of the band "tail"."""
+    """Raise DataError if held-out points have no label that can be found, or none of the tail where one is needed.
+
+    A label without training points is never predicted, so it says nothing, whatever its band.
+    """
     needing = [name for name in objectives if MetricName.parse(name).base in {*NEEDS_PROPENSITIES, *LABEL_METRICS}]
     for rows, dev_rows in splits:
-        held_out = data.Y[dev_rows]
+        held_out, counts = data.Y[dev_rows], data.subset(rows).label_counts
         if held_out.nnz == 0:
             raise DataError("no held-out point has a label; hold out more (--dev)", path=path)
-        tail = frequency_bands(data.subset(rows).label_counts) == BAND_NAMES.index("tail")
+        if not counts[held_out.indices].any():
+            raise DataError(
+                "no label of a held-out point is also that of a training point, so every model would score 0; labels "
+                "must be on several points each",
+                path=path,
+            )
+        tail = (counts > 0) & (frequency_bands(counts) == BAND_NAMES.index("tail"))
         if needing and tail.any() and not tail[held_out.indices].any():
             raise DataError(
                 f"the held-out points have no label of the tail, so {needing[0]} says nothing about rare labels; hold "

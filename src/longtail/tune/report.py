@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from longtail.core.progress import Progress as Display
 from longtail.errors import LongtailError
 from longtail.tune.candidate import to_toml
-from longtail.tune.front import OUTCOME, Found, found_in, front, in_words, pick, thinned
+from longtail.tune.front import COSTS, OUTCOME, Found, found_in, front, in_words, pick, thinned
 from longtail.tune.points import Part
 from longtail.tune.search import Plan
 
@@ -119,7 +120,9 @@ def no_result(trials: Sequence[Any], plan: Plan, study: Path) -> NothingFound:
 def _beyond(trial: Any, plan: Plan) -> str:
     costs = trial.user_attrs[OUTCOME]["costs"]
     return ", ".join(
-        f"{name} {costs[name]:.4g} > {limit:g}" for name, limit in plan.limits.items() if costs[name] > limit
+        f"{costs[name]:.4g} {unit} > {option} {plan.limits[name]:g}"
+        for name, (option, unit) in COSTS.items()
+        if costs[name] > plan.limits.get(name, math.inf)
     )
 
 
