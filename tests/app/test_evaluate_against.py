@@ -100,6 +100,16 @@ def test_tables_of_labels_agree(cli, models):
     assert (code, "unsupported extension" in err) == (2, True)
 
 
+def test_a_table_of_labels_never_overwrites_an_input(cli, models):
+    at = models
+    assert cli("predict", at / "poor", at / "test", "--out", at / "poor.csv")[0] == 0
+    before = (at / "poor.csv").read_bytes()
+    for arguments in ((at / "poor.csv", at / "test"), (at / "good", at / "test", "--against", at / "poor.csv")):
+        code, out, err = cli("evaluate", *arguments, "--labels-out", at / "poor.csv", "--overwrite")
+        assert (code, out, "poor.csv is the input" in err) == (2, "", True)
+    assert (at / "poor.csv").read_bytes() == before
+
+
 def test_a_test_set_without_labels_is_refused(cli, models):
     test = planted(10, seed=1)
     longtail.write_dataset(longtail.Dataset(np.zeros((10, 6)), X=test.X, label_names=NAMES), models / "bare")

@@ -112,6 +112,17 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(cli, files, tmp_
     assert list(out.iterdir()) == []
 
 
+def test_a_report_never_overwrites_an_input(cli, files, tmp_path):
+    for name in ("labels.csv", "report.json"):  # what goes beside report.html
+        (tmp_path / name).write_text("precious")
+        for option in ("--train", "--against"):
+            arguments = (files / "model", files / "test.jsonl", option, tmp_path / name, "--overwrite")
+            code, _, err = cli("report", *arguments, "--out", tmp_path / "report.html")
+            assert (code, f"{name} is the input" in err) == (2, True), err
+        assert (tmp_path / name).read_text() == "precious"
+    assert not (tmp_path / "report.html").exists()
+
+
 def case(labels, Y, names=("a", "b", "c", "d")):
     labels = np.asarray(labels, np.int32)
     scores = np.tile(np.linspace(1, 0.1, labels.shape[1], dtype=np.float32), (len(labels), 1))

@@ -73,6 +73,7 @@ def evaluate(
             "write its sets with longtail predict --budget, --recall, --optimise, or --probabilities --threshold"
         )
     if labels_out is not None:
+        options.check_apart(labels_out, subject, data, train, *(against or []))
         check_label_file(labels_out, overwrite=overwrite)
     found = load_subject(subject, data, train, reading, k=KS[-1], exponent=exponent)
     others = {str(path): load_other(path, found, reading, k=KS[-1]) for path in against or []}

@@ -62,7 +62,7 @@ def report(
     places = Places.of(out)
     places.check(overwrite=overwrite)
     for path in (places.page, places.numbers, places.labels):
-        options.check_apart(data, path)
+        options.check_apart(path, subject, data, train, *(against or []))
     chosen = parse_propensity(propensity)
     found = load_subject(subject, data, train, reading, k=CANDIDATES, exponent=exponent)
     others = {_short(path, against or []): load_other(path, found, reading, k=CANDIDATES) for path in against or []}
