@@ -117,6 +117,19 @@ def test_a_test_set_without_labels_is_refused(cli, models):
     assert (code, "no point has a label" in err) == (2, True)
 
 
+@pytest.mark.parametrize("n", [1, 2, 6])
+def test_few_points_prove_nothing(cli, models, n):
+    """One point resampled is the same point again: an interval without width, beyond chance in everything."""
+    test = planted(40, seed=1)
+    few = longtail.Dataset(test.Y[:n], X=test.X[:n], label_names=NAMES)
+    longtail.write_dataset(few, models / "few")
+    code, out, _ = cli("evaluate", models / "good", models / "few", "--against", models / "poor", "--json")
+    found = json.loads(out)["against"][str(models / "poor")]
+    assert (code, found["P@1"]["value"] > 0) == (0, True)
+    assert all(own["low"] < 0 < own["high"] for own in found.values())
+    assert all(own["low"] >= -100 and own["high"] <= 100 for own in found.values())
+
+
 def test_the_paired_interval_is_narrower_and_finds_a_small_difference():
     rng = np.random.default_rng(0)
     truth = np.eye(2)[np.zeros(400, int)]

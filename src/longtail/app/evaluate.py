@@ -144,7 +144,7 @@ def _show_differences(title: str, metrics: dict[str, float], found: dict[str, An
     from longtail.workflow.compare import beyond_chance
 
     print_table(
-        f"{title} (percentage points, paired bootstrap; macro-F1 and coverage over labels)",
+        f"{title} (percentage points, over the same points; macro-F1 and coverage over labels)",
         ["metric", "here", "there", "difference", "95 % interval", "beyond chance"],
         [
             [
