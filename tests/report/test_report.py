@@ -17,6 +17,7 @@ import longtail
 from contract.planted import planted
 from longtail.core.explanation import TokenWeight
 from longtail.core.predictions import Predictions
+from longtail.errors import ParameterError
 from longtail.report.case import Case
 from longtail.report.label_findings import confusions, never, too_often
 from longtail.report.point_findings import highlighted
@@ -151,8 +152,30 @@ def test_thresholds_agree_with_counting_one_by_one():
         assert row["recall"] == pytest.approx(100 * right / Y.sum())
     wanted = thresholds(replace(found, budget=0.7), odds)
     assert wanted["wanted labels per point"] == 0.7
-    assert abs(wanted["budget"]["labels per point"] - 0.7) < 0.1
+    assert wanted["budget"]["labels per point"] == 0.7
     assert wanted["budget"]["threshold"] > thresholds(found, odds)["budget"]["threshold"]
+
+
+def test_a_budget_beyond_the_candidates_is_refused_and_many_observed_labels_are_not():
+    found = case([[0, -1], [1, 2]], [[1, 1, 1, 1], [1, 1, 1, 1]])  # 3 candidates for 8 observed labels
+    odds = np.array([[0.0, -np.inf], [1.0, -1.0]])
+    with pytest.raises(ParameterError, match=r"budget is 1\.9, but there are only 1\.5 candidates per point"):
+        thresholds(replace(found, budget=1.9), odds)
+    assert thresholds(found, odds)["budget"] is None
+    assert thresholds(replace(found, budget=1.5), odds)["budget"]["labels per point"] == 1.5
+
+
+def test_a_budget_may_ask_for_more_labels_than_the_report_looks_at(cli, files, tmp_path):
+    code, _, err = cli("report", files / "model", files / "test.jsonl", "--out", tmp_path / "r.html", "--budget", "30")
+    assert (code, "--budget is 30.0, but there are only 6 candidates per point" in err) == (2, True), err
+    assert list(tmp_path.iterdir()) == []
+    wide = longtail.make_longtail(n_points=150, n_features=80, n_labels=60, random_state=0)
+    longtail.DiSMEC().fit(wide.train.X, wide.train.Y, label_names=wide.train.label_names).save(tmp_path / "wide")
+    longtail.write_dataset(wide.test, tmp_path / "test")
+    code, _, err = cli("report", tmp_path / "wide", tmp_path / "test", "--out", tmp_path / "r.html", "--budget", "30")
+    assert code == 0, err
+    found = json.loads((tmp_path / "r.json").read_text())["thresholds"]["budget"]
+    assert found["labels per point"] == pytest.approx(30, abs=1)
 
 
 def test_words_are_highlighted_by_their_weight():
