@@ -124,6 +124,14 @@ def test_a_report_never_overwrites_an_input(cli, files, tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
+def test_a_report_names_parameters_as_the_card_does_and_no_places_of_this_machine(cli, files, written):
+    numbers = json.loads((written / "report.json").read_text())
+    card = json.loads(cli("info", files / "model", "--json")[1])
+    assert numbers["model"]["parameters"].keys() == (card["changed parameters"] | card["default parameters"]).keys()
+    assert str(files) not in (written / "report.html").read_text()
+    assert numbers["about"]["test data"] == f"{files.name}/test.jsonl"
+
+
 def case(labels, Y, names=("a", "b", "c", "d")):
     labels = np.asarray(labels, np.int32)
     scores = np.tile(np.linspace(1, 0.1, labels.shape[1], dtype=np.float32), (len(labels), 1))

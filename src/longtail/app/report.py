@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail.app import options
-from longtail.app.reading import reads_data
+from longtail.app.reading import data_name, reads_data
 from longtail.core.urls import path_or_url
 
 
@@ -78,7 +78,8 @@ def report(
         model=found.model, counts=found.counts, n_points=found.n_points, training=found.training,
         others=others, propensity=chosen, budget=budget,
     )  # fmt: skip
-    about = {"model": str(subject), "test data": str(data)} | ({} if train is None else {"training data": str(train)})
+    inputs = {"model": subject, "test data": data} | ({} if train is None else {"training data": train})
+    about = {what: data_name(path) for what, path in inputs.items()}
     if found.model is not None:
         about |= _trained(found.model.training_, store.read_manifest(subject, KIND)["versions"])
     with status("writing the report"), options.said_as(budget="--budget"):

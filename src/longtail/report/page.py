@@ -17,7 +17,7 @@ from longtail.data import files
 from longtail.errors import DataError, MissingExtraError
 from longtail.report import charts, label_findings, measures, point_findings, probabilities
 from longtail.report.case import Case
-from longtail.workflow.card import composed
+from longtail.workflow.card import composed, parameters
 from longtail.workflow.label_files import csv_of, label_columns
 
 _ROWS_AT_MOST = 12_000  # labels in the page's own table; the file of labels has all
@@ -96,12 +96,11 @@ def _data(case: Case) -> dict[str, Any]:
 def _model(case: Case) -> dict[str, Any]:
     if case.model is None:
         return {"kind": "a file of predictions"}
-    parameters = case.model.get_params()
-    shown = {key: value for key, value in parameters.items() if isinstance(value, (bool, int, float, str))}
     return {
-        "class": composed(case.model), "parameters": {k: plain(str(v), 200) for k, v in shown.items()},
+        "class": composed(case.model),
+        "parameters": {name: plain(str(value), 200) for name, value, _ in parameters(case.model)},
         "training data fingerprint": case.model.fingerprint_,
-    }  # fmt: skip
+    }
 
 
 def write_report(case: Case, places: Places, *, about: Callable[[], dict[str, str]], overwrite: bool = False) -> None:
