@@ -18,9 +18,11 @@ from contract.planted import planted
 from longtail.core.explanation import TokenWeight
 from longtail.core.predictions import Predictions
 from longtail.errors import ParameterError
+from longtail.metrics import BAND_NAMES
 from longtail.report.case import Case
 from longtail.report.label_findings import confusions, never, too_often
-from longtail.report.point_findings import highlighted
+from longtail.report.page import _signed
+from longtail.report.point_findings import highlighted, sampled_points
 from longtail.report.probabilities import thresholds
 from longtail.workflow.label_files import write_label_table
 
@@ -146,6 +148,21 @@ def test_labels_to_look_at():
     assert [(row["name"], row["wrong"]) for row in too_often(found)] == [("b", 3), ("c", 3)]
     assert [row["name"] for row in never(found)["labels"]] == ["a", "d"]
     assert [(row["missed"], row["suggested"], row["points"]) for row in confusions(found)] == [("a", "b", 3)]
+    # c for d counts 3 whole points; a and b for c and d 4 halves each: fewer parts, more points
+    found = case([[3, 0]] * 3 + [[2, 3]] * 4, [[0, 0, 1, 0]] * 3 + [[1, 1, 0, 0]] * 4)
+    assert [row["points"] for row in confusions(found)] == [4, 4, 4, 4, 3]
+
+
+def test_a_point_is_not_among_the_worst_and_the_best():
+    for n in (1, 2, 3, 40):
+        found = case([[0, 1]] * n, [[1, 0, 1, 0]] * n)
+        sampled = sampled_points(found, None)
+        ids = [point["id"] for kind in ("worst", "best") for point in sampled[kind]]
+        assert len(ids) == len(set(ids)) == {1: 1, 2: 2, 3: 2, 40: 8}[n]
+
+
+def test_differences_that_round_to_zero_have_no_sign():
+    assert [_signed(value) for value in (-0.04, 0.04, -0.06, 10.0)] == ["0.0", "0.0", "\N{MINUS SIGN}0.1", "+10.0"]
 
 
 def test_thresholds_agree_with_counting_one_by_one():
@@ -220,6 +237,11 @@ def test_tables_fit_on_paper_and_their_heads_can_be_repeated(written, browser):
     # Chromium repeats the head of a table on the next sheet, but not the buttons in it.
     shown = "buttons => [...new Set(buttons.map(own => getComputedStyle(own).display))]"
     assert page.locator("thead button").evaluate_all(shown) == ["contents"]
+    sizes = "elements => elements.map(own => parseFloat(getComputedStyle(own).fontSize))"
+    text = page.locator("#bands > p").evaluate_all(sizes)[0]
+    small = page.locator("figcaption, .quiet, .text, td, dd").evaluate_all(sizes)
+    assert max(small) <= text  # what is small on the screen is small on paper
+    assert page.locator("#label-count").is_visible()  # which says how many labels are not on paper
     page.close()
 
 
@@ -268,6 +290,10 @@ def test_the_page_works_offline(written, browser):
         observed.click()
         assert [int(value) for value in page.locator(column).all_inner_texts()] == falling[::-1]
         assert page.locator("th[aria-sort=ascending]").inner_text() == "observed"
+        if width > 1000:  # a phone has no room for the band
+            page.get_by_role("button", name="band").click()
+            bands = [BAND_NAMES.index(band) for band in page.locator("#label-table tbody td.band").all_inner_texts()]
+            assert bands == sorted(bands)
         axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="install longtail[dev]").Axe()
         found = axe.run(page).response["violations"]
         assert [(fault["id"], fault["nodes"][0]["html"][:200]) for fault in found] == []

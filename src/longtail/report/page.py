@@ -183,13 +183,18 @@ def _resource(name: str) -> str:
     return resources("longtail.report").joinpath(name).read_text(encoding="utf-8")
 
 
+def _signed(value: float) -> str:
+    """Return a difference with its sign, 0.0 without one."""
+    return f"{round(value, 1) or 0.0:+.1f}".replace("-", "\N{MINUS SIGN}").replace("+0.0", "0.0")
+
+
 def _template() -> Any:
     try:
         from jinja2 import Environment, StrictUndefined
     except ImportError as error:
         raise MissingExtraError("jinja2", "report", "a report") from error
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["points"] = lambda value: f"{value:+.1f}".replace("-", "\N{MINUS SIGN}")
+    environment.filters["points"] = _signed
     environment.filters["percent"] = lambda value: f"{value:.1f}"
     environment.filters["thousands"] = lambda value: f"{value:,}"
     return environment.from_string(_resource("report.html.jinja"))
