@@ -21,7 +21,7 @@ from longtail.errors import ParameterError
 from longtail.metrics import BAND_NAMES
 from longtail.report.case import Case
 from longtail.report.label_findings import confusions, never, too_often
-from longtail.report.page import _signed
+from longtail.report.page import _script, _signed
 from longtail.report.point_findings import highlighted, sampled_points
 from longtail.report.probabilities import thresholds
 from longtail.workflow.label_files import write_label_table
@@ -220,6 +220,21 @@ def test_of_a_long_text_the_beginning_and_the_words_that_matter_are_shown():
     assert len(shown) < 720
     early = "".join(run["text"] for run in highlighted(text, [TokenWeight("title", 0, 5, 1.0)]))
     assert text.startswith(early.removesuffix("…").rstrip())
+
+
+def test_a_page_with_very_many_long_names_stays_small():
+    n = 20_000
+    counts = list(range(n, 0, -1))
+    columns = {"label": [f"{i} {'長' * 110} </script>" for i in range(n)], "band": ["head"] * n}
+    columns |= dict.fromkeys(("training_count", "test_count", "predicted_count", "hits"), counts)
+    columns |= {name: [0.123456] * n for name in ("precision", "recall", "f1")}
+    found = _script(columns)
+    assert len(found["table_data"].encode()) < 1_500_000
+    rows = json.loads(found["table_data"])["rows"]
+    assert 1000 < found["table_rows"] == len(rows) < found["all_rows"] == n
+    assert rows[0][0].startswith("0 ")
+    assert "</script>" not in found["table_data"]
+    assert rows[0][0].endswith("</script>")
 
 
 # --- in a real browser: no error, nothing fetched, a table that searches and sorts, no accessibility fault ------------

@@ -20,7 +20,7 @@ from longtail.report.case import Case
 from longtail.workflow.card import composed, parameters
 from longtail.workflow.label_files import csv_of, label_columns
 
-_ROWS_AT_MOST = 12_000  # labels in the page's own table; the file of labels has all
+_TABLE_BYTES = 1_400_000  # of the page's own table, so that a page has less than 2 MB; the file of labels has all
 _COLUMNS = ("training_count", "test_count", "predicted_count", "hits", "precision", "recall", "f1")
 
 
@@ -164,19 +164,29 @@ def _script(columns: dict[str, list[Any]]) -> dict[str, Any]:
     shown = columns.get("name", columns["label"])
     order = sorted(
         range(len(shown)), key=lambda i: (-columns["test_count"][i], -columns["predicted_count"][i], shown[i])
-    )[:_ROWS_AT_MOST]
+    )
     used = [name for name in _COLUMNS if name in columns]
-    rows = [
-        [plain(shown[i], 120), columns["band"][i] if "band" in columns else "", *(columns[name][i] for name in used)]
-        for i in order
-    ]
-    data = json.dumps({"columns": used, "rows": rows}, ensure_ascii=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":  # inside a script element, no text may look like its end
-        data = data.replace(character, f"\\u{ord(character):04x}")
+    bands = columns.get("band", [""] * len(shown))
+    rows, size = [], 0
+    for i in order:
+        row = _for_script([plain(shown[i], 120), bands[i], *(columns[name][i] for name in used)])
+        size += len(row.encode()) + 1
+        if size > _TABLE_BYTES:
+            break
+        rows.append(row)
+    data = f'{{"columns":{_for_script(used)},"rows":[{",".join(rows)}]}}'
     script = _resource("table.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     sizes = {"table_rows": len(rows), "all_rows": len(shown)}
     return {"table_data": data, "script": script, "script_digest": digest, **sizes}
+
+
+def _for_script(value: Any) -> str:
+    """Return JSON for a script element, in which no text may look like its end."""
+    found = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        found = found.replace(character, f"\\u{ord(character):04x}")
+    return found
 
 
 def _resource(name: str) -> str:
