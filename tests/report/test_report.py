@@ -21,7 +21,7 @@ from longtail.errors import ParameterError
 from longtail.metrics import BAND_NAMES
 from longtail.report.case import Case
 from longtail.report.label_findings import confusions, never, too_often
-from longtail.report.page import _script, _signed
+from longtail.report.page import Places, _script, _signed, write_report
 from longtail.report.point_findings import highlighted, sampled_points
 from longtail.report.probabilities import thresholds
 from longtail.workflow.label_files import write_label_table
@@ -257,6 +257,16 @@ def test_tables_fit_on_paper_and_their_heads_can_be_repeated(written, browser):
     small = page.locator("figcaption, .quiet, .text, td, dd").evaluate_all(sizes)
     assert max(small) <= text  # what is small on the screen is small on paper
     assert page.locator("#label-count").is_visible()  # which says how many labels are not on paper
+    page.close()
+
+
+def test_labels_that_are_numbers_are_sorted_as_numbers(tmp_path, browser):
+    found = case([[0, 1]] * 30, [[1, 0, 1, 0]] * 30, ("10", "2", "1", "3"))
+    write_report(found, Places.of(tmp_path / "r.html"), about=dict)
+    page = browser.new_page()
+    page.goto((tmp_path / "r.html").as_uri())
+    page.get_by_role("button", name="label", exact=True).click()
+    assert page.locator("#label-table tbody th").all_inner_texts() == ["1", "2", "3", "10"]
     page.close()
 
 

@@ -4,6 +4,7 @@
   const { columns, rows } = JSON.parse(document.getElementById("label-data").textContent);
   const shares = new Set(["precision", "recall", "f1"]);
   const bands = ["head", "torso", "tail"];
+  const names = new Intl.Collator("en", { numeric: true });  // 2 comes before 10
   const body = document.querySelector("#label-table tbody");
   const heads = [...document.querySelectorAll("#label-table thead th")];
   const search = document.getElementById("label-search");
@@ -42,7 +43,7 @@
   };
 
   const compare = (a, b) => typeof a === "number" ? a - b
-    : by === 1 ? bands.indexOf(a) - bands.indexOf(b) : a.localeCompare(b);
+    : by === 1 ? bands.indexOf(a) - bands.indexOf(b) : names.compare(a, b);
 
   const choose = () => {
     const wanted = fold(search.value.trim());
