@@ -260,6 +260,14 @@ def test_tables_fit_on_paper_and_their_heads_can_be_repeated(written, browser):
     page.close()
 
 
+def test_every_table_has_a_name_of_its_own(tmp_path):
+    found = case([[1, 2]] * 40, [[1, 0, 0, 0]] * 30 + [[0, 1, 1, 1]] * 10)  # suggested too often, and never
+    write_report(found, Places.of(tmp_path / "r.html"), about=dict)
+    names = re.findall(r'role="region" aria-label="([^"]+)"', (tmp_path / "r.html").read_text())
+    assert {"Table of labels suggested too often", "Table of labels never suggested"} < set(names)
+    assert len(names) == len(set(names))
+
+
 def test_labels_that_are_numbers_are_sorted_as_numbers(tmp_path, browser):
     found = case([[0, 1]] * 30, [[1, 0, 1, 0]] * 30, ("10", "2", "1", "3"))
     write_report(found, Places.of(tmp_path / "r.html"), about=dict)
