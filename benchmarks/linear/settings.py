@@ -24,11 +24,12 @@ from longtail.workflow.apply import conform
 from longtail.workflow.score import score_predictions
 
 WEIGHTINGS = {"none": None, "pw": "pw", "pw-cb": "pw-cb"}
+CHOSEN_BY = METRICS[:6]  # P and PSP at 1, 3, 5: the mean that decides
 GRID = (0.8, 0.9, 1.0, 1.05, 1.1, 1.15, 1.25, 1.5)
 
 
 def measured(train: Dataset, dev: Dataset, **parameters: Any) -> list[float]:
-    """Return the six metrics on the dev split, in the order of METRICS."""
+    """Return the metrics on the dev split, in the order of METRICS."""
     model = DiSMEC(**parameters).fit(train.X, train.Y)
     predictions = model.predict(conform(dev, model), k=5)
     counts = {"training_counts": train.label_counts, "n_training_points": train.n_points}
@@ -41,8 +42,8 @@ def rows_of(train: Dataset, dev: Dataset, options: argparse.Namespace) -> list[d
     for C in options.C:
         by_seed = [measured(train, dev, weighting=weighting, C=C, random_state=seed) for seed in options.seeds]
         found = dict(zip(METRICS, np.mean(by_seed, axis=0).round(3).tolist(), strict=True))
-        spread = float(np.ptp(np.mean(by_seed, axis=1)))
-        rows.append({"C": C, **found, "mean": float(np.mean(by_seed)), "seeds_differ": spread})
+        means = np.mean([values[: len(CHOSEN_BY)] for values in by_seed], axis=1)
+        rows.append({"C": C, **found, "mean": float(means.mean()), "seeds_differ": float(np.ptp(means))})
         print(rows[-1], file=sys.stderr, flush=True)
     return rows
 

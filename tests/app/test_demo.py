@@ -43,6 +43,8 @@ def test_the_demo_runs_on_ones_own_data(tmp_path, kind):
         "dismec, pw",
         "dismec, pw-cb",
         "PSP@5",
+        "macro-F1@5",
+        "coverage@5",
         "tail R@5",
         "The tail ",
         "auto ",

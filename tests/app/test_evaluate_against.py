@@ -100,11 +100,34 @@ def test_tables_of_labels_agree(cli, models):
     assert (code, "unsupported extension" in err) == (2, True)
 
 
+def test_a_table_of_labels_never_overwrites_an_input(cli, models):
+    at = models
+    assert cli("predict", at / "poor", at / "test", "--out", at / "poor.csv")[0] == 0
+    before = (at / "poor.csv").read_bytes()
+    for arguments in ((at / "poor.csv", at / "test"), (at / "good", at / "test", "--against", at / "poor.csv")):
+        code, out, err = cli("evaluate", *arguments, "--labels-out", at / "poor.csv", "--overwrite")
+        assert (code, out, "poor.csv is the input" in err) == (2, "", True)
+    assert (at / "poor.csv").read_bytes() == before
+
+
 def test_a_test_set_without_labels_is_refused(cli, models):
     test = planted(10, seed=1)
     longtail.write_dataset(longtail.Dataset(np.zeros((10, 6)), X=test.X, label_names=NAMES), models / "bare")
     code, _, err = cli("evaluate", models / "good", models / "bare")
     assert (code, "no point has a label" in err) == (2, True)
+
+
+@pytest.mark.parametrize("n", [1, 2, 6])
+def test_few_points_prove_nothing(cli, models, n):
+    """One point resampled is the same point again: an interval without width, beyond chance in everything."""
+    test = planted(40, seed=1)
+    few = longtail.Dataset(test.Y[:n], X=test.X[:n], label_names=NAMES)
+    longtail.write_dataset(few, models / "few")
+    code, out, _ = cli("evaluate", models / "good", models / "few", "--against", models / "poor", "--json")
+    found = json.loads(out)["against"][str(models / "poor")]
+    assert (code, found["P@1"]["value"] > 0) == (0, True)
+    assert all(own["low"] < 0 < own["high"] for own in found.values())
+    assert all(own["low"] >= -100 and own["high"] <= 100 for own in found.values())
 
 
 def test_the_paired_interval_is_narrower_and_finds_a_small_difference():

@@ -8,6 +8,7 @@ import pytest
 
 import longtail
 from contract.planted import planted
+from longtail.core.vocabulary import Concept, Vocabulary
 
 
 def test_explain_takes_an_id_where_no_name_fits(cli, tmp_path):
@@ -21,6 +22,22 @@ def test_explain_takes_an_id_where_no_name_fits(cli, tmp_path):
     code, _, err = cli("explain", tmp_path / "m", data.texts[0], "--label", "6")
     assert code == 2
     assert "has 6 labels" in err
+
+
+def test_explain_takes_the_name_that_people_are_shown(cli, tmp_path):
+    data = planted(30, 0)
+    ids = [f"y:{i}" for i in range(6)]
+    model = longtail.TextPipeline(features=longtail.TextFeatures(min_df=1, max_df=1.0))
+    model.fit(data.texts, data.Y, label_names=ids)
+    shown = ["sugar", "y:3", "twice", "salt", "twice", "3"]
+    model.vocabulary_ = Vocabulary({id_: Concept({"": name}) for id_, name in zip(ids, shown, strict=True)})
+    model.save(tmp_path / "m")
+    for label, expected in (("sugar", "y:0"), ("y:3", "y:3"), ("salt", "y:3"), ("3", "y:5"), ("2", "y:2")):
+        code, out, err = cli("explain", tmp_path / "m", data.texts[0], "--label", label, "--json")
+        assert code == 0, err
+        assert json.loads(out)["label"] == expected
+    code, _, err = cli("explain", tmp_path / "m", data.texts[0], "--label", "twice")
+    assert (code, "2 labels are called 'twice'; give --label one of y:2, y:4" in err) == (2, True)
 
 
 def test_explain_shows_what_the_base_of_a_module_looked_at(cli, tmp_path):

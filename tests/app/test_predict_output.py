@@ -50,6 +50,11 @@ def test_a_threshold_leaves_low_scores_out(cli, catalogue):
     assert (some.labels >= 0).sum() == (found.scores >= 0).sum() < (found.labels >= 0).sum()
     _, out, _ = cli("predict", catalogue / "m", "--text", "w00 w01 w02", "--threshold", "0", "--json")
     assert json.loads(out)["labels"] == ["name 0"]
+    n = len(found)
+    _, _, err = cli(
+        "predict", catalogue / "m", catalogue / "test.jsonl", "-o", catalogue / "no.jsonl", "--threshold", "99"
+    )
+    assert f"wrote {n} sets of 0.00 labels on average, {n} of them empty, to" in err
     code, _, err = cli("predict", catalogue / "m", "--text", "w00", "--threshold", "nan")
     assert (code, "threshold is nan, but must be a number" in err) == (2, True)
 

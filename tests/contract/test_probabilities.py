@@ -102,6 +102,11 @@ def test_label_names_are_matched_and_unknown_labels_count_as_never_found():
     assert_same(by_name, asked(model.calibrate(UNSEEN.X, [[*row, "unknown"] for row in lists])))
 
 
+def test_two_points_are_few_but_give_probabilities():
+    found = asked(make("dismec").fit(TRAIN.X, TRAIN.Y).calibrate(UNSEEN.X[:2], UNSEEN.Y[:2]))
+    assert ((found.scores > 0) & (found.scores <= 1)).all()
+
+
 @pytest.mark.parametrize(
     ("X", "Y", "message"),
     [

@@ -107,3 +107,10 @@ def test_scores_that_are_no_probabilities_are_refused():
         choose_together(longtail.Predictions([[0, 1]], [[1.5, -2.0]], 2), 1)
     with pytest.raises(ParameterError, match="objective is 'nonsense'"):
         choose_together(candidates(), 1, "nonsense")
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, True])
+def test_k_is_a_whole_number_of_labels(k):
+    for choose in (choose_together, lambda found, k: learn_gains(found, k, "macro-f1", np.full(L, 0.1))):
+        with pytest.raises(ParameterError, match="k is"):
+            choose(candidates(), k)

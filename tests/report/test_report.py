@@ -17,9 +17,12 @@ import longtail
 from contract.planted import planted
 from longtail.core.explanation import TokenWeight
 from longtail.core.predictions import Predictions
+from longtail.errors import ParameterError
+from longtail.metrics import BAND_NAMES
 from longtail.report.case import Case
 from longtail.report.label_findings import confusions, never, too_often
-from longtail.report.point_findings import highlighted
+from longtail.report.page import Places, _script, _signed, write_report
+from longtail.report.point_findings import highlighted, sampled_points
 from longtail.report.probabilities import thresholds
 from longtail.workflow.label_files import write_label_table
 
@@ -112,6 +115,25 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(cli, files, tmp_
     assert list(out.iterdir()) == []
 
 
+def test_a_report_never_overwrites_an_input(cli, files, tmp_path):
+    for name in ("labels.csv", "report.json"):  # what goes beside report.html
+        (tmp_path / name).write_text("precious")
+        for option in ("--train", "--against"):
+            arguments = (files / "model", files / "test.jsonl", option, tmp_path / name, "--overwrite")
+            code, _, err = cli("report", *arguments, "--out", tmp_path / "report.html")
+            assert (code, f"{name} is the input" in err) == (2, True), err
+        assert (tmp_path / name).read_text() == "precious"
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_report_names_parameters_as_the_card_does_and_no_places_of_this_machine(cli, files, written):
+    numbers = json.loads((written / "report.json").read_text())
+    card = json.loads(cli("info", files / "model", "--json")[1])
+    assert numbers["model"]["parameters"].keys() == (card["changed parameters"] | card["default parameters"]).keys()
+    assert str(files) not in (written / "report.html").read_text()
+    assert numbers["about"]["test data"] == f"{files.name}/test.jsonl"
+
+
 def case(labels, Y, names=("a", "b", "c", "d")):
     labels = np.asarray(labels, np.int32)
     scores = np.tile(np.linspace(1, 0.1, labels.shape[1], dtype=np.float32), (len(labels), 1))
@@ -126,6 +148,21 @@ def test_labels_to_look_at():
     assert [(row["name"], row["wrong"]) for row in too_often(found)] == [("b", 3), ("c", 3)]
     assert [row["name"] for row in never(found)["labels"]] == ["a", "d"]
     assert [(row["missed"], row["suggested"], row["points"]) for row in confusions(found)] == [("a", "b", 3)]
+    # c for d counts 3 whole points; a and b for c and d 4 halves each: fewer parts, more points
+    found = case([[3, 0]] * 3 + [[2, 3]] * 4, [[0, 0, 1, 0]] * 3 + [[1, 1, 0, 0]] * 4)
+    assert [row["points"] for row in confusions(found)] == [4, 4, 4, 4, 3]
+
+
+def test_a_point_is_not_among_the_worst_and_the_best():
+    for n in (1, 2, 3, 40):
+        found = case([[0, 1]] * n, [[1, 0, 1, 0]] * n)
+        sampled = sampled_points(found, None)
+        ids = [point["id"] for kind in ("worst", "best") for point in sampled[kind]]
+        assert len(ids) == len(set(ids)) == {1: 1, 2: 2, 3: 2, 40: 8}[n]
+
+
+def test_differences_that_round_to_zero_have_no_sign():
+    assert [_signed(value) for value in (-0.04, 0.04, -0.06, 10.0)] == ["0.0", "0.0", "\N{MINUS SIGN}0.1", "+10.0"]
 
 
 def test_thresholds_agree_with_counting_one_by_one():
@@ -140,8 +177,30 @@ def test_thresholds_agree_with_counting_one_by_one():
         assert row["recall"] == pytest.approx(100 * right / Y.sum())
     wanted = thresholds(replace(found, budget=0.7), odds)
     assert wanted["wanted labels per point"] == 0.7
-    assert abs(wanted["budget"]["labels per point"] - 0.7) < 0.1
+    assert wanted["budget"]["labels per point"] == 0.7
     assert wanted["budget"]["threshold"] > thresholds(found, odds)["budget"]["threshold"]
+
+
+def test_a_budget_beyond_the_candidates_is_refused_and_many_observed_labels_are_not():
+    found = case([[0, -1], [1, 2]], [[1, 1, 1, 1], [1, 1, 1, 1]])  # 3 candidates for 8 observed labels
+    odds = np.array([[0.0, -np.inf], [1.0, -1.0]])
+    with pytest.raises(ParameterError, match=r"budget is 1\.9, but there are only 1\.5 candidates per point"):
+        thresholds(replace(found, budget=1.9), odds)
+    assert thresholds(found, odds)["budget"] is None
+    assert thresholds(replace(found, budget=1.5), odds)["budget"]["labels per point"] == 1.5
+
+
+def test_a_budget_may_ask_for_more_labels_than_the_report_looks_at(cli, files, tmp_path):
+    code, _, err = cli("report", files / "model", files / "test.jsonl", "--out", tmp_path / "r.html", "--budget", "30")
+    assert (code, "--budget is 30.0, but there are only 6 candidates per point" in err) == (2, True), err
+    assert list(tmp_path.iterdir()) == []
+    wide = longtail.make_longtail(n_points=150, n_features=80, n_labels=60, random_state=0)
+    longtail.DiSMEC().fit(wide.train.X, wide.train.Y, label_names=wide.train.label_names).save(tmp_path / "wide")
+    longtail.write_dataset(wide.test, tmp_path / "test")
+    code, _, err = cli("report", tmp_path / "wide", tmp_path / "test", "--out", tmp_path / "r.html", "--budget", "30")
+    assert code == 0, err
+    found = json.loads((tmp_path / "r.json").read_text())["thresholds"]["budget"]
+    assert found["labels per point"] == pytest.approx(30, abs=1)
 
 
 def test_words_are_highlighted_by_their_weight():
@@ -163,6 +222,21 @@ def test_of_a_long_text_the_beginning_and_the_words_that_matter_are_shown():
     assert text.startswith(early.removesuffix("…").rstrip())
 
 
+def test_a_page_with_very_many_long_names_stays_small():
+    n = 20_000
+    counts = list(range(n, 0, -1))
+    columns = {"label": [f"{i} {'長' * 110} </script>" for i in range(n)], "band": ["head"] * n}
+    columns |= dict.fromkeys(("training_count", "test_count", "predicted_count", "hits"), counts)
+    columns |= {name: [0.123456] * n for name in ("precision", "recall", "f1")}
+    found = _script(columns)
+    assert len(found["table_data"].encode()) < 1_500_000
+    rows = json.loads(found["table_data"])["rows"]
+    assert 1000 < found["table_rows"] == len(rows) < found["all_rows"] == n
+    assert rows[0][0].startswith("0 ")
+    assert "</script>" not in found["table_data"]
+    assert rows[0][0].endswith("</script>")
+
+
 # --- in a real browser: no error, nothing fetched, a table that searches and sorts, no accessibility fault ------------
 
 
@@ -178,6 +252,29 @@ def test_tables_fit_on_paper_and_their_heads_can_be_repeated(written, browser):
     # Chromium repeats the head of a table on the next sheet, but not the buttons in it.
     shown = "buttons => [...new Set(buttons.map(own => getComputedStyle(own).display))]"
     assert page.locator("thead button").evaluate_all(shown) == ["contents"]
+    sizes = "elements => elements.map(own => parseFloat(getComputedStyle(own).fontSize))"
+    text = page.locator("#bands > p").evaluate_all(sizes)[0]
+    small = page.locator("figcaption, .quiet, .text, td, dd").evaluate_all(sizes)
+    assert max(small) <= text  # what is small on the screen is small on paper
+    assert page.locator("#label-count").is_visible()  # which says how many labels are not on paper
+    page.close()
+
+
+def test_every_table_has_a_name_of_its_own(tmp_path):
+    found = case([[1, 2]] * 40, [[1, 0, 0, 0]] * 30 + [[0, 1, 1, 1]] * 10)  # suggested too often, and never
+    write_report(found, Places.of(tmp_path / "r.html"), about=dict)
+    names = re.findall(r'role="region" aria-label="([^"]+)"', (tmp_path / "r.html").read_text())
+    assert {"Table of labels suggested too often", "Table of labels never suggested"} < set(names)
+    assert len(names) == len(set(names))
+
+
+def test_labels_that_are_numbers_are_sorted_as_numbers(tmp_path, browser):
+    found = case([[0, 1]] * 30, [[1, 0, 1, 0]] * 30, ("10", "2", "1", "3"))
+    write_report(found, Places.of(tmp_path / "r.html"), about=dict)
+    page = browser.new_page()
+    page.goto((tmp_path / "r.html").as_uri())
+    page.get_by_role("button", name="label", exact=True).click()
+    assert page.locator("#label-table tbody th").all_inner_texts() == ["1", "2", "3", "10"]
     page.close()
 
 
@@ -226,6 +323,10 @@ def test_the_page_works_offline(written, browser):
         observed.click()
         assert [int(value) for value in page.locator(column).all_inner_texts()] == falling[::-1]
         assert page.locator("th[aria-sort=ascending]").inner_text() == "observed"
+        if width > 1000:  # a phone has no room for the band
+            page.get_by_role("button", name="band").click()
+            bands = [BAND_NAMES.index(band) for band in page.locator("#label-table tbody td.band").all_inner_texts()]
+            assert bands == sorted(bands)
         axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="install longtail[dev]").Axe()
         found = axe.run(page).response["violations"]
         assert [(fault["id"], fault["nodes"][0]["html"][:200]) for fault in found] == []

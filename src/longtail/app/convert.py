@@ -32,7 +32,7 @@ def convert(
     from longtail.data import files, write_dataset
     from longtail.data.directory import KIND
 
-    options.check_apart(source, target)
+    options.check_apart(target, source)
     if target.is_dir() or not target.suffix:
         store.check_free(target, kind=KIND, overwrite=overwrite)
     else:

@@ -154,7 +154,8 @@ def contest(task: Task, name: str, weighting: str | None, threads: int | None) -
         predictions, task.Y_test, training_counts=model.label_counts_, n_training_points=model.n_points_
     )
     k = scores.k
-    row = {key: scores.metrics[key] for key in dict.fromkeys(("P@1", f"P@{k}", "PSP@1", f"PSP@{k}"))}
+    names = ("P@1", f"P@{k}", "PSP@1", f"PSP@{k}", f"macro-F1@{k}", f"coverage@{k}")
+    row = {key: scores.metrics[key] for key in dict.fromkeys(names)}
     row[f"tail R@{k}"] = 100 * scores.bands["tail"]["recall"] if scores.bands else 0.0
     if task.complete_Y_test is not None:
         row[f"P@{k}, complete labels"] = evaluate(predictions, task.complete_Y_test, ks=(k,))[f"P@{k}"]

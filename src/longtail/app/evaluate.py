@@ -73,6 +73,7 @@ def evaluate(
             "write its sets with longtail predict --budget, --recall, --optimise, or --probabilities --threshold"
         )
     if labels_out is not None:
+        options.check_apart(labels_out, subject, data, train, *(against or []))
         check_label_file(labels_out, overwrite=overwrite)
     found = load_subject(subject, data, train, reading, k=KS[-1], exponent=exponent)
     others = {str(path): load_other(path, found, reading, k=KS[-1]) for path in against or []}
@@ -143,7 +144,7 @@ def _show_differences(title: str, metrics: dict[str, float], found: dict[str, An
     from longtail.workflow.compare import beyond_chance
 
     print_table(
-        f"{title} (percentage points, paired bootstrap; macro-F1 and coverage over labels)",
+        f"{title} (percentage points, over the same points; macro-F1 and coverage over labels)",
         ["metric", "here", "there", "difference", "95 % interval", "beyond chance"],
         [
             [

@@ -24,7 +24,7 @@ def explain(
         typer.Option(
             "--label",
             metavar="NAME",
-            help="Name of the label, or its id if no label has that name; default: the best label.",
+            help="Name of the label, as in the data or as shown, or its id; default: the best label.",
         ),
     ] = "",
     evidence: Annotated[
@@ -50,10 +50,8 @@ def explain(
 
     loaded = load_model(model)
     options.check_reads_texts(loaded, model)
-    names = loaded.label_names_
     if label:
-        is_id = label.isdecimal() and label not in (names or [])  # a name that looks like an id is a name
-        wanted = int(label) if is_id else label
+        wanted = _called(loaded, label)
     else:
         wanted = int(loaded.predict([text], k=1).labels[0, 0])
         if wanted < 0:
@@ -65,6 +63,23 @@ def explain(
         print_json(as_object(loaded, found))
     else:
         _show(loaded, found)
+
+
+def _called(model: Any, label: str) -> int | str:
+    """Return the label of a name in the data, of one that people are shown, or of an id."""
+    from longtail.errors import ParameterError
+
+    names = model.label_names_ or []
+    if label in names:  # also one that looks like an id
+        return label
+    if model.vocabulary_ is not None:
+        found = [number for number in range(model.n_labels_) if model.shown_name(number) == label]
+        if len(found) > 1:
+            several = ", ".join(names[number] for number in found[:5])
+            raise ParameterError(f"{len(found)} labels are called {label!r}; give --label one of {several}")
+        if found:
+            return found[0]
+    return int(label) if label.isdecimal() else label
 
 
 def _evidence(path: Path, reading: dict[str, Any], model: Any) -> Any:

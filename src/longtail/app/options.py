@@ -101,11 +101,12 @@ def said_as(**options: str) -> Iterator[None]:
         raise ParameterError(said) from error
 
 
-def check_apart(source: Path, target: Path) -> None:
-    """Raise OutputError if a result would overwrite its own input."""
+def check_apart(target: Path, *sources: Path | None) -> None:
+    """Raise OutputError if a result would overwrite one of its own inputs."""
     from longtail.errors import OutputError
 
-    if source.exists() and target.exists() and source.samefile(target):
+    given = [source for source in sources if source is not None and source.exists()]
+    if target.exists() and any(source.samefile(target) for source in given):
         raise OutputError(f"{target} is the input; choose another output path")
 
 

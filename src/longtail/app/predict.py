@@ -58,7 +58,7 @@ def predict(
     if data is not None and out is not None and str(out) != "-":
         from longtail.data.predictions_writer import check_predictions_path
 
-        options.check_apart(data, out)
+        options.check_apart(out, data)
         check_predictions_path(out, overwrite=overwrite)  # before the work
     check_choice("--fallback", fallback, FALLBACKS)
     loaded = options.load(model, exponent)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail.app import options
-from longtail.app.reading import reads_data
+from longtail.app.reading import data_name, reads_data
 from longtail.core.urls import path_or_url
 
 
@@ -41,6 +41,7 @@ def report(
 
     The page is one file that opens without a network, in light, dark and on paper.
     """
+    import math
     import time
 
     from longtail.app.console import say, status
@@ -62,9 +63,10 @@ def report(
     places = Places.of(out)
     places.check(overwrite=overwrite)
     for path in (places.page, places.numbers, places.labels):
-        options.check_apart(data, path)
+        options.check_apart(path, subject, data, train, *(against or []))
     chosen = parse_propensity(propensity)
-    found = load_subject(subject, data, train, reading, k=CANDIDATES, exponent=exponent)
+    candidates = CANDIDATES if budget is None else max(CANDIDATES, 2 * math.ceil(budget))
+    found = load_subject(subject, data, train, reading, k=candidates, exponent=exponent)
     others = {_short(path, against or []): load_other(path, found, reading, k=CANDIDATES) for path in against or []}
     if found.counts is None:
         say("PSP, the bands and the propensity curve are left out: they need the training data (give --train DATA)")
@@ -76,10 +78,11 @@ def report(
         model=found.model, counts=found.counts, n_points=found.n_points, training=found.training,
         others=others, propensity=chosen, budget=budget,
     )  # fmt: skip
-    about = {"model": str(subject), "test data": str(data)} | ({} if train is None else {"training data": str(train)})
+    inputs = {"model": subject, "test data": data} | ({} if train is None else {"training data": train})
+    about = {what: data_name(path) for what, path in inputs.items()}
     if found.model is not None:
         about |= _trained(found.model.training_, store.read_manifest(subject, KIND)["versions"])
-    with status("writing the report"):
+    with status("writing the report"), options.said_as(budget="--budget"):
         write_report(case, places, about=lambda: about | _spent(began), overwrite=overwrite)
     say(f"wrote {places.page} ({places.page.stat().st_size / 1e6:.1f} MB), {places.numbers} and {places.labels}")
 

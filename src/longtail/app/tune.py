@@ -187,11 +187,11 @@ class _Outputs:
         if self.picture is not None:
             check_picture(self.picture, asked.objectives)
         check_file(self.study, resume=resume)
-        options.check_apart(data, self.study)
+        options.check_apart(self.study, data)
         for file in (self.recipe, self.recipes, self.picture):
             if file is not None:
                 check_place(file)
-                options.check_apart(data, file)
+                options.check_apart(file, data)
                 if file.resolve() == self.study.resolve():
                     raise OutputError(f"{file} is the study; choose another output path")
                 if file.exists() and not self.overwrite:

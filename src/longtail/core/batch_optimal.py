@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from longtail.core import topk
 from longtail.core.compiled import njit
-from longtail.core.parameters import check_choice
+from longtail.core.parameters import check_choice, check_whole
 from longtail.core.predictions import Predictions, empty_top
 from longtail.errors import DataError
 
@@ -80,10 +80,13 @@ def choose_together(
 
     Raises
     ------
+    ParameterError
+        If k is not a whole number of at least 1, or the objective is unknown.
     DataError
         If a score is not a probability.
     """
     check_choice("objective", objective, OBJECTIVES)
+    check_whole("k", k, 1)
     check_probabilities(found)
     width = _width(found, n_labels)
     k = min(k, found.k)
@@ -162,6 +165,7 @@ def learn_gains(found: Predictions, k: int, objective: str, shares: Floats) -> G
     so that prediction needs no randomness.
     """
     check_choice("objective", objective, POINTWISE)
+    check_whole("k", k, 1)
     check_probabilities(found)
     number, width, k = OBJECTIVES.index(objective), shares.size, min(k, found.k)
     labels, likely = found.labels, np.where(found.labels >= 0, found.scores, 0).astype(np.float64)

@@ -331,8 +331,10 @@ def _groups(model: Any, labels: NDArray[np.int32], edges: NDArray[np.int64]) -> 
 
 
 def _surprise(calibration: ModelCalibration, model: Any, judging: UnseenAnswers) -> float:
-    """Return the mean negative log-likelihood of hits and misses."""
+    """Return the mean negative log-likelihood of hits and misses; 0 where there are none."""
     kept = judging.found.labels >= 0
+    if not kept.any():
+        return 0.0
     likely = calibration(model, judging.found)[kept].astype(np.float64)
     hits = judging.hits[kept]
     return float(-np.log(np.where(hits, likely, np.maximum(1 - likely, _LEAST_PROBABILITY))).mean())

@@ -115,20 +115,22 @@ def thresholds(found: dict[str, Any]) -> str:
     curve, best, budget = found["curve"], found["best"], found["budget"]
     said = (
         f"F1 is highest, {best['f1']:.0f} %, at a threshold of {best['threshold']:.2f} with "
-        f"{best['labels per point']:.1f} labels per point; a threshold of {budget['threshold']:.2f} gives "
-        f"{budget['labels per point']:.1f} labels per point, for a budget of {found['wanted labels per point']:.1f}."
+        f"{best['labels per point']:.1f} labels per point"
     )
+    if budget is not None:
+        said += (
+            f"; a threshold of {budget['threshold']:.2g} gives {budget['labels per point']:.1f} labels per point, for "
+            f"a budget of {found['wanted labels per point']:.1f}"
+        )
 
     def draw(axes: Any) -> None:
         at = [row["threshold"] for row in curve]
         for number, column in enumerate(("precision", "recall", "f1")):
             name = column if column != "f1" else "F1"
             axes.plot(at, [row[column] for row in curve], color=SERIES[number], ls=_DASHES[number], label=name)
-        marks = [(best, "best F1"), (budget, "budget")]
-        marks.sort(
-            key=lambda mark: mark[0]["threshold"]
-        )  # the left one is named on its left, the right one on its right
-        for (mark, name), (side, shift) in zip(marks, (("right", -4), ("left", 4)), strict=True):
+        marks = [(best, "best F1")] + ([] if budget is None else [(budget, "budget")])
+        marks.sort(key=lambda mark: mark[0]["threshold"])  # the left one is named on its left, the right on its right
+        for (mark, name), (side, shift) in zip(marks, (("right", -4), ("left", 4)), strict=False):
             axes.axvline(mark["threshold"], color=MUTED, lw=0.9, ls=":")
             axes.annotate(
                 name, (mark["threshold"], 4), xytext=(shift, 0), textcoords="offset points", fontsize=7.5, color=MUTED,
@@ -138,7 +140,7 @@ def thresholds(found: dict[str, Any]) -> str:
         axes.set(xlim=(0, 1), ylim=(0, 102), xlabel="threshold on the probability", ylabel="percent")
         axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
-    return drawn("threshold", "Precision, recall and F1 by threshold", said, draw)
+    return drawn("threshold", "Precision, recall and F1 by threshold", f"{said}.", draw)
 
 
 def reliability(found: dict[str, Any]) -> str:

@@ -56,8 +56,8 @@ def _shown(case: Case, row: Any) -> dict[str, Any]:
 def confusions(case: Case) -> list[dict[str, Any]]:
     """Return pairs of labels: one that was missed, and one that was wrongly suggested in its place.
 
-    Of a point with m labels, the first m suggestions count (at most k). A missed label shares its point equally among
-    the wrong suggestions there, so that a point counts once per missed label.
+    Of a point with m labels, the first m suggestions count (at most k). For the choice of pairs, a missed label shares
+    its point equally among the wrong suggestions there, so that a point counts once per missed label.
     """
     truth, labels, hits = case.matches.truth, case.matches.labels, case.matches.hits
     pairs: Counter[tuple[int, int]] = Counter()
@@ -73,14 +73,15 @@ def confusions(case: Case) -> list[dict[str, Any]]:
             for other in wrong:
                 pairs[own, other] += 1
                 weights[own, other] += 1 / len(wrong)  # type: ignore[assignment]
-    often = [(pair, weight) for pair, weight in weights.most_common() if pairs[pair] >= _LEAST_PAIRS][:_SHOWN]
+    often = [pair for pair, _ in weights.most_common() if pairs[pair] >= _LEAST_PAIRS][:_SHOWN]
+    often.sort(key=lambda pair: -pairs[pair])  # as people expect of a table of numbers
     total = np.bincount(truth.indices, minlength=case.matches.n_labels)
     return [
         {
             "missed": case.name(own), "suggested": case.name(other), "points": pairs[own, other],
             "test_count": int(total[own]),
         }
-        for (own, other), _ in often
+        for own, other in often
     ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from longtail.core.predictions import Predictions
 from longtail.metrics import Matches, by_band, score
 from longtail.report.case import Case, K
-from longtail.workflow.compare import beyond_chance, differences, intervals
+from longtail.workflow.compare import LEAST, beyond_chance, differences, intervals
 
 # What a table shows, in its order; the intervals of the last two are over labels, all others over points.
 SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "R@5", "PSP@1", "PSP@3", "PSP@5", "PSnDCG@5", "macro-F1@5", "coverage@5")
@@ -47,7 +47,7 @@ def metrics(case: Case) -> dict[str, Any]:
             row |= {"low": between[name].low, "high": between[name].high}
         row["others"] = [_beside(others[other], name, compared[other].get(name)) for other in others]
         rows.append(row)
-    return {"others": list(others), "rows": rows}
+    return {"others": list(others), "rows": rows, "few points": len(case.predictions) < LEAST}
 
 
 def _names(matches: Matches) -> list[str]:

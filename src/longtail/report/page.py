@@ -17,10 +17,10 @@ from longtail.data import files
 from longtail.errors import DataError, MissingExtraError
 from longtail.report import charts, label_findings, measures, point_findings, probabilities
 from longtail.report.case import Case
-from longtail.workflow.card import composed
+from longtail.workflow.card import composed, parameters
 from longtail.workflow.label_files import csv_of, label_columns
 
-_ROWS_AT_MOST = 12_000  # labels in the page's own table; the file of labels has all
+_TABLE_BYTES = 1_400_000  # of the page's own table, so that a page has less than 2 MB; the file of labels has all
 _COLUMNS = ("training_count", "test_count", "predicted_count", "hits", "precision", "recall", "f1")
 
 
@@ -96,12 +96,11 @@ def _data(case: Case) -> dict[str, Any]:
 def _model(case: Case) -> dict[str, Any]:
     if case.model is None:
         return {"kind": "a file of predictions"}
-    parameters = case.model.get_params()
-    shown = {key: value for key, value in parameters.items() if isinstance(value, (bool, int, float, str))}
     return {
-        "class": composed(case.model), "parameters": {k: plain(str(v), 200) for k, v in shown.items()},
+        "class": composed(case.model),
+        "parameters": {name: plain(str(value), 200) for name, value, _ in parameters(case.model)},
         "training data fingerprint": case.model.fingerprint_,
-    }  # fmt: skip
+    }
 
 
 def write_report(case: Case, places: Places, *, about: Callable[[], dict[str, str]], overwrite: bool = False) -> None:
@@ -165,23 +164,38 @@ def _script(columns: dict[str, list[Any]]) -> dict[str, Any]:
     shown = columns.get("name", columns["label"])
     order = sorted(
         range(len(shown)), key=lambda i: (-columns["test_count"][i], -columns["predicted_count"][i], shown[i])
-    )[:_ROWS_AT_MOST]
+    )
     used = [name for name in _COLUMNS if name in columns]
-    rows = [
-        [plain(shown[i], 120), columns["band"][i] if "band" in columns else "", *(columns[name][i] for name in used)]
-        for i in order
-    ]
-    data = json.dumps({"columns": used, "rows": rows}, ensure_ascii=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":  # inside a script element, no text may look like its end
-        data = data.replace(character, f"\\u{ord(character):04x}")
+    bands = columns.get("band", [""] * len(shown))
+    rows, size = [], 0
+    for i in order:
+        row = _for_script([plain(shown[i], 120), bands[i], *(columns[name][i] for name in used)])
+        size += len(row.encode()) + 1
+        if size > _TABLE_BYTES:
+            break
+        rows.append(row)
+    data = f'{{"columns":{_for_script(used)},"rows":[{",".join(rows)}]}}'
     script = _resource("table.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     sizes = {"table_rows": len(rows), "all_rows": len(shown)}
     return {"table_data": data, "script": script, "script_digest": digest, **sizes}
 
 
+def _for_script(value: Any) -> str:
+    """Return JSON for a script element, in which no text may look like its end."""
+    found = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        found = found.replace(character, f"\\u{ord(character):04x}")
+    return found
+
+
 def _resource(name: str) -> str:
     return resources("longtail.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _signed(value: float) -> str:
+    """Return a difference with its sign, 0.0 without one."""
+    return f"{round(value, 1) or 0.0:+.1f}".replace("-", "\N{MINUS SIGN}").replace("+0.0", "0.0")
 
 
 def _template() -> Any:
@@ -190,7 +204,7 @@ def _template() -> Any:
     except ImportError as error:
         raise MissingExtraError("jinja2", "report", "a report") from error
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["points"] = lambda value: f"{value:+.1f}".replace("-", "\N{MINUS SIGN}")
+    environment.filters["points"] = _signed
     environment.filters["percent"] = lambda value: f"{value:.1f}"
     environment.filters["thousands"] = lambda value: f"{value:,}"
     return environment.from_string(_resource("report.html.jinja"))

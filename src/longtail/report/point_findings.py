@@ -36,7 +36,7 @@ def sampled_points(case: Case, chances: NDArray[np.float64] | None, *, random_st
     rng = np.random.default_rng(random_state)
     evidence = _evidence(case)
     found = {}
-    for kind, group in (("worst", order[:size]), ("best", order[-size:][::-1])):
+    for kind, group in (("worst", order[:size]), ("best", order[size:][-size:][::-1])):
         rows = np.sort(rng.permutation(group.size)[:_POINTS])
         found[kind] = [_point(case, int(group[row]), chances, evidence) for row in rows]
     return found

@@ -16,7 +16,7 @@ from longtail.compose.candidates import best_of, log_quotient
 from longtail.core.calibrated import with_probabilities
 from longtail.core.calibration import Calibration, log_probability
 from longtail.core.predictions import PAD_SCORE, Predictions
-from longtail.errors import DataError
+from longtail.errors import DataError, ParameterError
 from longtail.metrics import reliability as binned
 from longtail.metrics import score
 from longtail.report.case import Case
@@ -74,28 +74,40 @@ def reliability(case: Case, odds: Floats) -> dict[str, Any]:
 
 def thresholds(case: Case, odds: Floats) -> dict[str, Any]:
     """Return precision, recall and F1 over all predictions (micro) as the threshold on probabilities rises."""
-    chances, hits = expit(odds), case.matches.hits
-    n_true, n_points = int(case.matches.n_relevant.sum()), len(case.predictions)
-    curve = []
-    for threshold in _THRESHOLDS.tolist():
-        chosen = chances >= threshold
-        n, right = int(chosen.sum()), int((chosen & hits).sum())
-        curve.append(
-            {
-                "threshold": threshold, "precision": 100 * right / max(n, 1), "recall": 100 * right / max(n_true, 1),
-                "f1": 200 * right / max(n + n_true, 1), "labels per point": n / n_points,
-            }
-        )  # fmt: skip
-    observed = n_true / n_points
-    budget = observed if case.budget is None else case.budget
+    chances = expit(odds)
+    observed = int(case.matches.n_relevant.sum()) / len(case.predictions)
+    curve = [_at(case, chances, threshold) for threshold in _THRESHOLDS.tolist()]
     return {
         "curve": curve,
         "best": max(curve, key=lambda own: own["f1"]),
-        "budget": min(curve, key=lambda own: abs(own["labels per point"] - budget)),
-        "wanted labels per point": budget,
+        "budget": _for_budget(case, chances, observed),
+        "wanted labels per point": observed if case.budget is None else case.budget,
         "observed labels per point": observed,
         "candidates": case.predictions.k,
     }
+
+
+def _at(case: Case, chances: Floats, threshold: float) -> dict[str, float]:
+    chosen = chances >= threshold
+    n, right, n_true = int(chosen.sum()), int((chosen & case.matches.hits).sum()), int(case.matches.n_relevant.sum())
+    return {
+        "threshold": threshold, "precision": 100 * right / max(n, 1), "recall": 100 * right / max(n_true, 1),
+        "f1": 200 * right / max(n + n_true, 1), "labels per point": n / len(case.predictions),
+    }  # fmt: skip
+
+
+def _for_budget(case: Case, chances: Floats, observed: float) -> dict[str, float] | None:
+    """Return what the threshold of a budget gives; None where as many labels as were observed are out of reach."""
+    kept = np.sort(chances[case.predictions.labels >= 0])[::-1]
+    n_wanted = round((observed if case.budget is None else case.budget) * len(case.predictions))
+    if n_wanted <= kept.size:
+        return _at(case, chances, float(kept[max(n_wanted, 1) - 1]))
+    if case.budget is None:
+        return None
+    raise ParameterError(
+        f"budget is {case.budget!r}, but there are only {kept.size / len(case.predictions):.3g} candidates per point; "
+        "ask for less"
+    )
 
 
 def frontier(case: Case, odds: Floats) -> list[dict[str, float]]:

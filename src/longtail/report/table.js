@@ -3,6 +3,8 @@
   const STEP = 50;
   const { columns, rows } = JSON.parse(document.getElementById("label-data").textContent);
   const shares = new Set(["precision", "recall", "f1"]);
+  const bands = ["head", "torso", "tail"];
+  const names = new Intl.Collator("en", { numeric: true });  // 2 comes before 10
   const body = document.querySelector("#label-table tbody");
   const heads = [...document.querySelectorAll("#label-table thead th")];
   const search = document.getElementById("label-search");
@@ -34,16 +36,21 @@
       tr.append(...row.map((value, i) => cell(value, i - 1)));
       return tr;
     }));
-    count.textContent = `${found.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} labels`;
+    const said = (number) => number.toLocaleString("en");
+    const first = found.length > shown ? `, the first ${said(shown)} shown` : "";
+    count.textContent = `${said(found.length)} of ${said(rows.length)} labels${first}`;
     more.hidden = found.length <= shown;
   };
+
+  const compare = (a, b) => typeof a === "number" ? a - b
+    : by === 1 ? bands.indexOf(a) - bands.indexOf(b) : names.compare(a, b);
 
   const choose = () => {
     const wanted = fold(search.value.trim());
     found = wanted ? rows.filter((_, i) => folded[i].includes(wanted)) : [...rows];
     if (by >= 0) {
       const sign = rising ? 1 : -1;
-      found.sort((a, b) => sign * (typeof a[by] === "number" ? a[by] - b[by] : a[by].localeCompare(b[by])));
+      found.sort((a, b) => sign * compare(a[by], b[by]));
     }
     draw();
   };

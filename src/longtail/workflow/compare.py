@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from longtail.core.predictions import Predictions
 from longtail.errors import DataError
-from longtail.metrics import Interval, Matches, Terms, bootstrap, label_terms, paired_bootstrap, terms
+from longtail.metrics import Interval, Matches, Terms, bootstrap, hoeffding, label_terms, paired_bootstrap, terms
 
 KS = (1, 3, 5)
+LEAST = 20  # points, or labels: resamples of fewer are too much alike to say what others would give
+_LEVEL = 0.95
 
 
 def metric_terms(matches: Matches) -> dict[str, Terms]:
@@ -22,18 +25,41 @@ def metric_terms(matches: Matches) -> dict[str, Terms]:
 
 def intervals(matches: Matches) -> dict[str, Interval]:
     """Return metrics in percent with their intervals: over points; of macro-F1 and coverage over labels."""
-    found = bootstrap(metric_terms(matches))
+    found = _between(metric_terms(matches))
     deepest = _deepest(matches)
-    return _in_percent(found | (bootstrap(label_terms(matches, deepest)) if deepest else {}))
+    return _in_percent(found | (_between(label_terms(matches, deepest)) if deepest else {}))
 
 
 def differences(matches: Matches, other: Matches) -> dict[str, Interval]:
     """Return the difference of each metric between two models, in percentage points, with its paired interval."""
-    found = paired_bootstrap(metric_terms(matches), metric_terms(other))
+    found = _apart(metric_terms(matches), metric_terms(other))
     width, deepest = max(matches.n_labels, other.n_labels), min(_deepest(matches), _deepest(other))
     if deepest:
-        found |= paired_bootstrap(*(label_terms(one, deepest, n_labels=width) for one in (matches, other)))
+        found |= _apart(*(label_terms(one, deepest, n_labels=width) for one in (matches, other)))
     return _in_percent(found)
+
+
+def _between(metrics: Mapping[str, Terms]) -> dict[str, Interval]:
+    """Return intervals by the bootstrap or, for few points, by Hoeffding's bound, which holds for any number."""
+    if _are_few(metrics):
+        return {name: hoeffding(own, level=_LEVEL) for name, own in metrics.items()}
+    return bootstrap(metrics, level=_LEVEL)
+
+
+def _apart(metrics: Mapping[str, Terms], others: Mapping[str, Terms]) -> dict[str, Interval]:
+    """Return paired intervals or, for few points, those of two bounds that hold at the same time."""
+    if not _are_few(metrics):
+        return paired_bootstrap(metrics, others, level=_LEVEL)
+    level = (1 + _LEVEL) / 2
+    found = {}
+    for name in (name for name in metrics if name in others):
+        own, other = hoeffding(metrics[name], level=level), hoeffding(others[name], level=level)
+        found[name] = Interval(own.value - other.value, own.low - other.high, own.high - other.low)
+    return found
+
+
+def _are_few(metrics: Mapping[str, Terms]) -> bool:
+    return any(own.numerators.size < LEAST for own in metrics.values())
 
 
 def _deepest(matches: Matches) -> int:

@@ -14,7 +14,7 @@ from longtail.core.sets import check_threshold, sorted_sets
 from longtail.errors import ParameterError
 from longtail.features.pipeline import model_behind
 
-TOGETHER = 100  # candidates per point of labels that are chosen together
+TOGETHER = 100  # candidates per point of labels that are chosen together; of all that are wanted there is no choice
 REORDERED = 100  # candidates per point where probabilities have another order than scores
 
 
@@ -99,9 +99,11 @@ class Decision:
 
     def described(self, predictions: Predictions) -> str:
         """Return how many labels these are, for people."""
-        each = (predictions.labels >= 0).sum() / max(len(predictions), 1)
-        what = f"sets of {each:.2f} labels on average" if self.of_sets else f"x {predictions.k} predictions"
-        return f"{len(predictions):,} {what}"
+        if not self.of_sets and self.threshold is None:
+            return f"{len(predictions):,} x {predictions.k} predictions"
+        each, n_empty = (predictions.labels >= 0).sum() / max(len(predictions), 1), int(predictions.empty.sum())
+        empty = f", {n_empty:,} of them empty," if n_empty else ""
+        return f"{len(predictions):,} sets of {each:.2f} labels on average{empty}"
 
     def threshold_of(self, model: Estimator) -> float | None:
         """Return the threshold, looked up for a budget or a recall; None if there is none."""
@@ -116,7 +118,7 @@ class Decision:
             return CANDIDATES if calibration is None else calibration.candidates
         if self._by_probability(model):
             return max(self._wanted, REORDERED)
-        return self._wanted if self.optimise is None else max(self._wanted, TOGETHER)
+        return self._wanted if self.optimise is None else max(2 * self._wanted, TOGETHER)
 
     def _by_probability(self, model: Estimator) -> bool:
         """Return whether a ranking by probability is asked for, and may be another than that of the model."""
