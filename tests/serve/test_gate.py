@@ -117,6 +117,16 @@ def test_a_fault_is_a_500_that_tells_nothing():
     assert answer.headers["content-type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize(("length", "status"), [("9", 404), ("11", 413), ("9" * 5000, 413), ("-1", 413), ("1e1", 413)])
+@pytest.mark.parametrize("zeros", [0, 5000])
+def test_a_length_of_any_number_of_digits_is_read(length, status, zeros):
+    app, _ = create_app(settings(max_body=10))
+    asked = {"Content-Length": "0" * zeros + length}
+    (answer,) = asyncio.run(answers(app, ("POST", "/nothing", asked)))
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
 def test_what_waits_becomes_one_batch_and_what_does_not_fit_is_refused_at_once():
     gate, batches = threading.Event(), []
 
