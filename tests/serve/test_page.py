@@ -225,6 +225,7 @@ def test_a_text_that_the_service_refuses_fails_alone(page):
     rows = page.locator("#documents tbody tr")
     expect(rows.nth(0)).to_contain_text("concept 1")
     expect(rows.nth(1)).to_contain_text("at most 20,000 are allowed")
+    expect(rows.nth(1).locator("td").last).to_have_css("text-wrap-mode", "wrap")  # the reason may be long
     expect(rows.nth(2)).to_contain_text("concept 2")
 
 
@@ -322,9 +323,19 @@ def test_a_service_that_does_not_answer_is_said(browser, service):
     page.get_by_role("link", name="Text", exact=True).click()
     page.locator("#text").fill("nobody reads this")
     page.locator("#clear").click()
+    page.locator("#add").fill("concept")
+    page.wait_for_timeout(300)  # the search waits for a pause of 120 ms
     page.unroute("**/longtail/v1/models")
     page.reload()
     write(page, words_of(3))
+    page.route("**/labels?**", lambda route: route.abort())
+    page.locator("#add").fill("concept")
+    expect(page.locator("#matches")).to_have_text("the service does not answer; is it running?")
+    page.unroute("**/labels?**")
+    page.locator("#add").fill("concept 5")
+    expect(page.locator("#matches li").first).to_contain_text("concept 5")
+    expect(page.get_by_role("alert")).to_be_hidden()
+    expect(page.get_by_role("link", name="Addresses for programs")).to_be_visible()
     page.close()
     assert errors == []
 
@@ -362,7 +373,10 @@ def test_a_token_is_asked_for(browser, folder, tmp_path):
         for given in ("wrong", "open sesame"):
             page.locator("#token").fill(given)
             page.keyboard.press("Enter")
+            if given == "wrong":
+                expect(page.get_by_role("alert")).to_have_text("That was not the token.")
         expect(page.locator("#models")).to_have_value("m")
+        expect(page.get_by_role("link", name="Addresses for programs")).to_be_hidden()  # a link sends no token
         page.locator("#text").fill(words_of(3))
         expect(page.locator("#found .name").first).to_have_text("concept 3")
         expect(page.locator("#send")).to_be_disabled()  # started without --feedback
