@@ -15,6 +15,7 @@ import time
 
 import pytest
 
+from longtail.serve import feedback
 from longtail.serve.feedback import append_durably
 from longtail.serve.worker import PlainLines
 from serve.conftest import text_model, words_of
@@ -283,6 +284,23 @@ def test_a_full_disk_is_an_error_and_the_file_stays_whole(tmp_path):
     assert file.read_bytes() == b'{"a": 1}\n'
     append_durably(file, b'{"c": 3}\n')
     assert file.read_bytes() == b'{"a": 1}\n{"c": 3}\n'
+
+
+def test_names_are_on_the_disk_before_the_first_line_is(tmp_path, monkeypatch):
+    file, synced = tmp_path / "a" / "b" / "m.jsonl", []
+
+    def sync(folder):
+        synced.append((folder, file.exists() and file.read_bytes()))
+
+    monkeypatch.setattr(feedback, "_sync_folder", sync)
+    feedback.make_folder(file.parent)
+    feedback.make_folder(file.parent)
+    assert {folder for folder, _ in synced} == {tmp_path, tmp_path / "a"}
+    synced.clear()
+    file.touch()  # by another worker, which was killed, or has not written yet
+    for line in (b'{"a": 1}\n', b'{"b": 2}\n'):
+        append_durably(file, line)
+    assert synced == [(file.parent, b"")]
 
 
 def test_a_line_that_a_kill_cut_short_is_removed(tmp_path):
