@@ -104,6 +104,21 @@ def test_a_click_marks_the_words_that_spoke_for_a_label(page):
     expect(page.locator("#marks mark")).to_have_count(0)
 
 
+def test_long_texts_have_only_their_strongest_words_marked(page):
+    found = page.evaluate(
+        """async () => {
+            const { mark } = await import("./marks.js");
+            const tokens = Array.from({ length: 150_000 }, (_, i) =>
+                ({ token: "word", start: 5 * i, end: 5 * i + 4, weight: i % 50 === 7 ? 1 : 0.5 }));
+            mark("word ".repeat(tokens.length), tokens);
+            const marks = [...document.querySelectorAll("#marks mark")];
+            return [document.querySelector("#marks").textContent.length, marks.length,
+                marks.filter((one) => one.className === "f4").length];
+        }"""
+    )
+    assert found == [750_001, 5_000, 3_000]
+
+
 def test_csv_for_spreadsheets_holds_no_formulas(page):
     rows = page.evaluate("import('./labels.js').then(own => own.csvOf([['=1+1', '@a,b', '-c', 'd=e', -0.5, null]]))")
     assert rows == "'=1+1,\"'@a,b\",'-c,d=e,-0.5,\r\n"
@@ -177,8 +192,13 @@ def test_files_are_worked_through_and_downloaded(page, service, tmp_path):
         assert one["labels"] == [label["uri"] for label in expected]
         assert [label["probability"] for label in one["suggestions"]] == [label["probability"] for label in expected]
     # One of them is reviewed in the first view, and the next follows.
-    page.get_by_role("button", name="doc 3", exact=True).click()
+    page.get_by_role("button", name="doc 3", exact=True).focus()
+    page.keyboard.press("Enter")
     expect(page.locator("#place")).to_have_text("doc 3 (4 of 43)")
+    expect(page.locator("#text")).to_be_focused()
+    page.go_back()
+    expect(page.get_by_role("button", name="doc 3", exact=True)).to_be_focused()
+    page.keyboard.press("Enter")
     page.locator("#found .accept").first.click()
     page.locator("#next").click()
     expect(page.locator("#text")).to_have_value(lines[4]["text"])
@@ -241,6 +261,8 @@ def test_by_keyboard_alone(page):
     expect(page.locator("#found .name").first).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#found li").first.locator(".why")).to_contain_text("Spoke for it")
+    page.keyboard.press("Escape")
+    expect(page.locator("#found li").first.locator(".why")).to_be_hidden()
     page.keyboard.press("a")
     expect(page.locator("#found .accept").first).to_have_attribute("aria-pressed", "true")
     page.keyboard.press("ArrowDown")
