@@ -182,8 +182,10 @@ class Passage:
             metrics.rejected.labels("token").inc()
             said = "the token is missing or wrong; send the header Authorization: Bearer TOKEN"
             return Problem(401, said, headers={"WWW-Authenticate": "Bearer"})
-        if _is_more_than(self.gate.settings.max_body, headers.get(b"content-length", b"0")):
+        length = headers.get(b"content-length", b"0")
+        if _is_more_than(self.gate.settings.max_body, length):
             return self._too_large()
+        self.whole = b"transfer-encoding" not in headers and not length.strip(b"0")  # there is no body to wait for
         if self.scope["method"] == "POST" and self.scope["path"].endswith(_QUEUED):
             expected = self.gate.too_long()
             if expected is not None:
