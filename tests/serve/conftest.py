@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -84,3 +85,25 @@ def service(folder):
     log = running.log.read_text()
     assert "Traceback" not in log, log
     assert np.all([word(i) not in log for i in range(18)])  # nothing of the texts is logged
+
+
+def is_fault(message) -> bool:
+    """Whether a line of the browser's console is an error; that a text was refused is none."""
+    return message.type == "error" and "status of 413" not in message.text
+
+
+@pytest.fixture
+def page(browser, service):
+    """The page of a new visitor; it asks nobody else for anything, and its scripts have no errors."""
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], reduced_motion="reduce")
+    page = context.new_page()
+    errors, asked = [], []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if is_fault(message) else None)
+    page.on("request", lambda request: asked.append(request.url))
+    page.set_default_timeout(20_000)
+    page.goto(service.address)
+    yield page
+    context.close()
+    assert errors == []
+    assert {urlsplit(url).netloc for url in asked if not url.startswith("blob:")} == {urlsplit(service.address).netloc}

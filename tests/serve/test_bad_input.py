@@ -66,6 +66,10 @@ CASES = {
     "unknown label explained": (f"{MODEL}/explain", {"text": "a", "label": "c99"}, JSON, 404, "'c99'"),
     "unknown label accepted": (f"{MODEL}/feedback", {"text": "a", "accepted": ["c99"]}, JSON, 404, "'c99'"),
     "right and wrong": (f"{MODEL}/feedback", {"text": "a", "added": ["c1"], "rejected": ["c1"]}, JSON, 400, "both"),
+    "a wrong text learned": (
+        "/v1/projects/texts/learn", [{"text": "a"}] * 3 + [{"text": 1}] * 9_000, JSON, 400, "3.text (in the body)",
+    ),
+    "many texts learned": ("/v1/projects/texts/learn", [{"text": "a"}] * 10_001, JSON, 400, "at most 10000 items"),
     "unknown label learned": (
         "/v1/projects/texts/learn", [{"text": "a", "subjects": [{"uri": "x"}]}], JSON, 404, "'x'",
     ),

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from longtail.serve import feedback
 from longtail.serve.feedback import append_durably
 from longtail.serve.worker import PlainLines
 from serve.conftest import text_model, words_of
@@ -115,17 +116,15 @@ def test_a_replaced_model_answers_without_a_failed_request(running, place):
     before = call(running.address, "/v1/projects/m")[1]["modification_time"]
     changed = text_model(1)
     changed.label_names_ = changed.model_.label_names_ = [f"new{i}" for i in range(6)]
+    loads = running.log.read_text().count("loaded from")
     with Load(running.address, clients=2) as load:
         wait_for(lambda: len(load.statuses) > 5)
         changed.vocabulary_ = None
         changed.save(place / "model", overwrite=True)
         running.process.send_signal(signal.SIGHUP)
-
-        def all_new():
-            found = [call(running.address, SUGGEST, FORM)[1]["results"][0]["uri"] for _ in range(6)]
-            return found == ["new3"] * 6
-
-        wait_for(all_new)
+        wait_for(lambda: running.log.read_text().count("loaded from") == loads + 2)  # by both workers
+        found = {call(running.address, SUGGEST, FORM)[1]["results"][0]["uri"] for _ in range(6)}
+    assert found == {"new3"}
     assert load.broken == []
     # The clients' feedback names a label of the old model: 404 once it is gone.
     assert set(load.statuses) <= {200, 404}
@@ -308,6 +307,23 @@ def test_a_full_disk_is_an_error_and_the_file_stays_whole(tmp_path):
     assert file.read_bytes() == b'{"a": 1}\n'
     append_durably(file, b'{"c": 3}\n')
     assert file.read_bytes() == b'{"a": 1}\n{"c": 3}\n'
+
+
+def test_names_are_on_the_disk_before_the_first_line_is(tmp_path, monkeypatch):
+    file, synced = tmp_path / "a" / "b" / "m.jsonl", []
+
+    def sync(folder):
+        synced.append((folder, file.exists() and file.read_bytes()))
+
+    monkeypatch.setattr(feedback, "_sync_folder", sync)
+    feedback.make_folder(file.parent)
+    feedback.make_folder(file.parent)
+    assert {folder for folder, _ in synced} == {tmp_path, tmp_path / "a"}
+    synced.clear()
+    file.touch()  # by another worker, which was killed, or has not written yet
+    for line in (b'{"a": 1}\n', b'{"b": 2}\n'):
+        append_durably(file, line)
+    assert synced == [(file.parent, b"")]
 
 
 def test_a_line_that_a_kill_cut_short_is_removed(tmp_path):

@@ -98,9 +98,13 @@ def test_an_answer_that_takes_too_long_is_a_504():
         await asyncio.sleep(10)
 
     app.app.app.get("/slow")(forever)
-    (answer,) = asyncio.run(answers(app, ("GET", "/slow", {})))
-    assert answer.status_code in (408, 504)
-    assert answer.headers["content-type"] == "application/problem+json"
+    app.app.app.post("/slow")(forever)
+    empty, coming = {"Content-Length": "0"}, {"Transfer-Encoding": "chunked"}
+    asked = [("GET", "/slow", {}), ("POST", "/slow", empty), ("POST", "/slow", coming)]
+    late, without_body, unread = asyncio.run(answers(app, *asked))
+    assert (late.status_code, without_body.status_code) == (504, 504)
+    assert unread.status_code == 408  # nobody has seen the end of the request
+    assert {answer.headers["content-type"] for answer in (late, unread)} == {"application/problem+json"}
     assert service.queue.waiting == 0
 
 
@@ -114,6 +118,16 @@ def test_a_fault_is_a_500_that_tells_nothing():
     (answer,) = asyncio.run(answers(app, ("GET", "/fault", {})))
     assert answer.status_code == 500
     assert "secret" not in answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(("length", "status"), [("9", 404), ("11", 413), ("9" * 5000, 413), ("-1", 413), ("1e1", 413)])
+@pytest.mark.parametrize("zeros", [0, 5000])
+def test_a_length_of_any_number_of_digits_is_read(length, status, zeros):
+    app, _ = create_app(settings(max_body=10))
+    asked = {"Content-Length": "0" * zeros + length}
+    (answer,) = asyncio.run(answers(app, ("POST", "/nothing", asked)))
+    assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
 
 

@@ -2,56 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
-from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from serve.browsing import drop, names, ranked, write
 from serve.conftest import PREFIX, words_of
-from serve.running import call, start
+from serve.running import start
 
 THREE = f"{words_of(0)} {words_of(5)} {words_of(2)}"
-MODEL = "/longtail/v1/models/texts"
-expect.set_options(timeout=20_000)  # a busy machine is slow, not wrong
-
-
-def is_fault(message) -> bool:
-    """Whether a line of the browser's console is an error; that a text was refused is none."""
-    return message.type == "error" and "status of 413" not in message.text
-
-
-@pytest.fixture
-def page(browser, service):
-    """The page of a new visitor; it asks nobody else for anything, and its scripts have no errors."""
-    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], reduced_motion="reduce")
-    page = context.new_page()
-    errors, asked = [], []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda message: errors.append(message.text) if is_fault(message) else None)
-    page.on("request", lambda request: asked.append(request.url))
-    page.set_default_timeout(20_000)
-    page.goto(service.address)
-    yield page
-    context.close()
-    assert errors == []
-    assert {urlsplit(url).netloc for url in asked if not url.startswith("blob:")} == {urlsplit(service.address).netloc}
-
-
-def names(page: Page) -> list[str]:
-    return page.locator("#found .name").all_inner_texts()
-
-
-def write(page: Page, text: str) -> None:
-    page.locator("#text").fill(text)
-    expect(page.locator("#found li")).to_have_count(6)
-
-
-def ranked(service, text: str, **more) -> list[dict]:
-    return call(service.address, f"{MODEL}/suggest", {"texts": [text], **more})[1]["results"][0]
 
 
 def test_a_pasted_text_gets_its_labels(page, service):
@@ -104,6 +66,21 @@ def test_a_click_marks_the_words_that_spoke_for_a_label(page):
     expect(page.locator("#marks mark")).to_have_count(0)
 
 
+def test_long_texts_have_only_their_strongest_words_marked(page):
+    found = page.evaluate(
+        """async () => {
+            const { mark } = await import("./marks.js");
+            const tokens = Array.from({ length: 150_000 }, (_, i) =>
+                ({ token: "word", start: 5 * i, end: 5 * i + 4, weight: i % 50 === 7 ? 1 : 0.5 }));
+            mark("word ".repeat(tokens.length), tokens);
+            const marks = [...document.querySelectorAll("#marks mark")];
+            return [document.querySelector("#marks").textContent.length, marks.length,
+                marks.filter((one) => one.className === "f4").length];
+        }"""
+    )
+    assert found == [750_001, 5_000, 3_000]
+
+
 def test_csv_for_spreadsheets_holds_no_formulas(page):
     rows = page.evaluate("import('./labels.js').then(own => own.csvOf([['=1+1', '@a,b', '-c', 'd=e', -0.5, null]]))")
     assert rows == "'=1+1,\"'@a,b\",'-c,d=e,-0.5,\r\n"
@@ -153,81 +130,6 @@ def test_accepted_rejected_and_added_labels_are_sent_and_copied(page, service, f
     expect(page.locator("#found li")).to_have_count(6)
 
 
-def test_files_are_worked_through_and_downloaded(page, service, tmp_path):
-    lines = [{"id": f"doc {i}", "title": "short", "text": f"{words_of(i % 6)} {i}"} for i in range(40)]
-    (tmp_path / "some.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
-    with open(tmp_path / "more.csv", "w", newline="") as file:
-        csv.writer(file).writerows(
-            [["id", "abstract"], ["row 1", f'{words_of(4)}, "quoted"\nand\r\nbroken'], ["row 2", ""]]
-        )
-    (tmp_path / "last.txt").write_text(words_of(2))
-    page.locator("#picker").set_input_files([tmp_path / name for name in ("some.jsonl", "more.csv", "last.txt")])
-    expect(page.locator("#progress-text")).to_have_text("43 of 43 texts")
-    rows = page.locator("#documents tbody tr")
-    expect(rows).to_have_count(43)
-    expect(rows.nth(40)).to_contain_text("row 1")
-    expect(rows.nth(40)).to_contain_text("concept 4")
-    with page.expect_download() as waiting:
-        page.locator("[data-download=jsonl]").click()
-    found = [json.loads(line) for line in waiting.value.path().read_text().splitlines()]
-    assert [one["id"] for one in found] == [one["id"] for one in lines] + ["row 1", "row 2", "last.txt"]
-    assert found[40]["text"] == f'{words_of(4)}, "quoted"\nand\r\nbroken'
-    for one in (found[3], found[40]):
-        expected = ranked(service, one["text"])
-        assert one["labels"] == [label["uri"] for label in expected]
-        assert [label["probability"] for label in one["suggestions"]] == [label["probability"] for label in expected]
-    # One of them is reviewed in the first view, and the next follows.
-    page.get_by_role("button", name="doc 3", exact=True).click()
-    expect(page.locator("#place")).to_have_text("doc 3 (4 of 43)")
-    page.locator("#found .accept").first.click()
-    page.locator("#next").click()
-    expect(page.locator("#text")).to_have_value(lines[4]["text"])
-    expect(page.locator("#chosen li")).to_have_count(0)
-    page.get_by_role("link", name="Files").click()
-    expect(rows.nth(3)).to_contain_text("reviewed")
-    with page.expect_download() as waiting:
-        page.locator("[data-download=csv]").click()
-    with open(waiting.value.path(), newline="") as file:
-        reviewed = [row for row in csv.DictReader(file) if row["reviewed"] == "true"]
-    assert [(row["document"], row["uri"]) for row in reviewed] == [("doc 3", f"{PREFIX}c3")]
-
-
-def drop(page: Page, name: str, content: str) -> None:
-    files = page.evaluate_handle(
-        """([name, content]) => {
-            const data = new DataTransfer();
-            data.items.add(new File([content], name));
-            return data;
-        }""",
-        [name, content],
-    )
-    page.dispatch_event("body", "drop", {"dataTransfer": files})
-
-
-def test_dropped_files(page):
-    drop(page, "one.txt", words_of(4))
-    expect(page.locator("#text")).to_have_value(words_of(4))
-    expect(page.locator("#found .name").first).to_have_text("concept 4")
-    drop(page, "two.csv", f"id;note;words\n1;x;{words_of(5)}\n2;y;{words_of(0)}\n")
-    expect(page.locator("#documents tbody tr")).to_have_count(2)
-    expect(page.locator("#documents tbody tr").first).to_contain_text("concept 5")
-    expect(page.locator("#column")).to_have_value("words")
-    drop(page, "bad.jsonl", '{"text": "a"}\n[1]\n')
-    expect(page.get_by_role("alert")).to_contain_text("bad.jsonl, line 2: not a JSON object")
-    drop(page, "picture.png", "x")
-    expect(page.get_by_role("alert")).to_contain_text("reads .txt, .jsonl and .csv")
-
-
-def test_a_text_that_the_service_refuses_fails_alone(page):
-    texts = [words_of(1), "a" * 20_001, words_of(2)]  # the service takes 20,000 characters
-    drop(page, "some.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in texts))
-    expect(page.locator("#progress-text")).to_have_text("3 of 3 texts, 1 failed")
-    rows = page.locator("#documents tbody tr")
-    expect(rows.nth(0)).to_contain_text("concept 1")
-    expect(rows.nth(1)).to_contain_text("at most 20,000 are allowed")
-    expect(rows.nth(2)).to_contain_text("concept 2")
-
-
 def test_by_keyboard_alone(page):
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the text")).to_be_focused()
@@ -240,6 +142,8 @@ def test_by_keyboard_alone(page):
     expect(page.locator("#found .name").first).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#found li").first.locator(".why")).to_contain_text("Spoke for it")
+    page.keyboard.press("Escape")
+    expect(page.locator("#found li").first.locator(".why")).to_be_hidden()
     page.keyboard.press("a")
     expect(page.locator("#found .accept").first).to_have_attribute("aria-pressed", "true")
     page.keyboard.press("ArrowDown")
@@ -322,9 +226,19 @@ def test_a_service_that_does_not_answer_is_said(browser, service):
     page.get_by_role("link", name="Text", exact=True).click()
     page.locator("#text").fill("nobody reads this")
     page.locator("#clear").click()
+    page.locator("#add").fill("concept")
+    page.wait_for_timeout(300)  # the search waits for a pause of 120 ms
     page.unroute("**/longtail/v1/models")
     page.reload()
     write(page, words_of(3))
+    page.route("**/labels?**", lambda route: route.abort())
+    page.locator("#add").fill("concept")
+    expect(page.locator("#matches")).to_have_text("the service does not answer; is it running?")
+    page.unroute("**/labels?**")
+    page.locator("#add").fill("concept 5")
+    expect(page.locator("#matches li").first).to_contain_text("concept 5")
+    expect(page.get_by_role("alert")).to_be_hidden()
+    expect(page.get_by_role("link", name="Addresses for programs")).to_be_visible()
     page.close()
     assert errors == []
 
@@ -362,7 +276,10 @@ def test_a_token_is_asked_for(browser, folder, tmp_path):
         for given in ("wrong", "open sesame"):
             page.locator("#token").fill(given)
             page.keyboard.press("Enter")
+            if given == "wrong":
+                expect(page.get_by_role("alert")).to_have_text("That was not the token.")
         expect(page.locator("#models")).to_have_value("m")
+        expect(page.get_by_role("link", name="Addresses for programs")).to_be_hidden()  # a link sends no token
         page.locator("#text").fill(words_of(3))
         expect(page.locator("#found .name").first).to_have_text("concept 3")
         expect(page.locator("#send")).to_be_disabled()  # started without --feedback

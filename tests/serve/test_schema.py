@@ -41,6 +41,12 @@ def test_the_schema_is_that_of_the_service(service):
     assert call(service.address, "/openapi.json")[1] == SCHEMA
 
 
+def test_the_schema_names_no_answer_that_is_never_given():
+    operations = [operation for item in SCHEMA["paths"].values() for operation in item.values()]
+    assert "422" not in {status for operation in operations for status in operation["responses"]}
+    assert "ValidationError" not in str(SCHEMA)
+
+
 def test_the_languages_are_those_of_the_detector():
     assert sorted(LanguageIdentifier.from_model_file(MODEL_DIR / MODEL_FILE).labels) == LANGUAGES
 

@@ -116,7 +116,7 @@ def _add_learning(routes: APIRouter, service: Service) -> None:
         "/projects/{project_id}/learn", status_code=204, response_class=Response,
         responses=problems(400, 403, 404, 413, 503, 507),
     )  # fmt: skip
-    async def learn(project_id: str, body: list[schemas.IndexedDocument]) -> Response:
+    async def learn(project_id: str, body: schemas.IndexedDocuments) -> Response:
         """Store texts with their labels for the next training; texts without either are ignored."""
         served = service.models.get(project_id)
         entries = [

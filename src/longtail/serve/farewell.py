@@ -16,6 +16,7 @@ import time
 from longtail.serve.problems import raw_refusal
 
 LINGER = 2.0  # seconds that a client has to read its answer and close
+_OPENING = 0.2  # seconds that a connection takes to open, over the network
 _AT_ONCE = 64  # connections
 _SO_ATTACH_FILTER = 26  # Linux; Python's socket module does not name it
 
@@ -59,8 +60,8 @@ class Farewell:
     def finish(self) -> None:
         """Let no new connection in, answer those that are there, and close the listening socket."""
         refuse_new(self.listening)
-        until = time.monotonic() + LINGER
-        while self.step() and time.monotonic() < until:
+        start = time.monotonic()
+        while (self.step() and time.monotonic() < start + LINGER) or time.monotonic() < start + _OPENING:
             time.sleep(0.01)
         self.listening.close()
         for connection, _ in self._answered:
@@ -90,8 +91,10 @@ def _is_over(connection: socket.socket, until: float) -> bool:
 def refuse_new(listening: socket.socket) -> None:
     """Let the system drop requests for new connections; those that are being opened still come through.
 
-    A client whose request was dropped asks again after a second, when the socket is closed, and is refused. Elsewhere
-    than on Linux nothing is done: a connection opened in the last moment is then reset.
+    A client whose request was dropped asks again after a second, when the socket is closed, and is refused. No other
+    call does this: shutdown() resets what waits, and listen(0) still lets one in. The filter needs no rights, lives as
+    long as the socket, and where it cannot be set, or the system is not Linux, nothing changes: a connection opened in
+    the last moment is then reset.
     """
     if sys.platform != "linux":
         return

@@ -143,11 +143,12 @@ def append_durably(file: Path, lines: bytes) -> None:
     lines : bytes
         Whole lines.
     """
-    new = not file.exists()
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         end = _end_of_whole_lines(descriptor)
+        if end == 0:  # new, or made by a worker that came no further: its name must be on the disk before any line is
+            _sync_folder(file.parent)
         try:
             written = 0
             while written < len(lines):
@@ -158,8 +159,14 @@ def append_durably(file: Path, lines: bytes) -> None:
             raise
     finally:
         os.close(descriptor)
-    if new:
-        _sync_folder(file.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of feedback, and those above it, so that they outlast a crash of the machine."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+        _sync_folder(one.parent)
 
 
 def _end_of_whole_lines(descriptor: int) -> int:
@@ -178,7 +185,7 @@ def _end_of_whole_lines(descriptor: int) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the name of a new file durable, too."""
+    """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

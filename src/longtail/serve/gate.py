@@ -38,6 +38,12 @@ def _count(route: str, status: int, seconds: float) -> None:
     duration.observe(seconds)
 
 
+def _is_more_than(most: int, length: bytes) -> bool:
+    """Return whether a length in digits exceeds `most`; zeros before it may be many, which `int` refuses to read."""
+    digits = length.lstrip(b"0")
+    return not length.isdigit() or len(digits) > len(str(most)) or int(digits or b"0") > most
+
+
 class Gate:
     """An ASGI application around another.
 
@@ -125,11 +131,11 @@ class Passage:
 
     async def run(self) -> None:
         """Answer the request."""
-        refusal = self._refusal()
-        if refusal is not None:
-            await self._answer(refusal)
-            return
         try:
+            refusal = self._refusal()
+            if refusal is not None:
+                await self._answer(refusal)
+                return
             async with asyncio.timeout(self.gate.settings.time_limit):
                 await self.gate.app(self.scope, self.receive, self.send)
         except TimeoutError:
@@ -177,8 +183,9 @@ class Passage:
             said = "the token is missing or wrong; send the header Authorization: Bearer TOKEN"
             return Problem(401, said, headers={"WWW-Authenticate": "Bearer"})
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self.gate.settings.max_body:
+        if _is_more_than(self.gate.settings.max_body, length):
             return self._too_large()
+        self.whole = b"transfer-encoding" not in headers and not length.strip(b"0")  # there is no body to wait for
         if self.scope["method"] == "POST" and self.scope["path"].endswith(_QUEUED):
             expected = self.gate.too_long()
             if expected is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from scipy import sparse
 
 from longtail.errors import ParameterError
@@ -82,7 +83,7 @@ def _add_predictions(routes: APIRouter, service: Service) -> None:
         return {"results": [[_ranked(served, one, shown_in) for one in row] for row in found]}
 
     @routes.post("/models/{model_id}/explain", response_model=schemas.Explained, responses=_SUGGEST)
-    async def explain(model_id: str, body: schemas.ExplainBody) -> Any:
+    async def explain(model_id: str, body: schemas.ExplainBody) -> Response:
         """Say what each word of a text contributed to the score of a label."""
         served = service.models.get(model_id)
         served.check_reads_texts()
@@ -93,7 +94,7 @@ def _add_predictions(routes: APIRouter, service: Service) -> None:
         found = await service.queue.submit(
             (served, "explain", object()), lambda inputs: [_explained(served, inputs[0], number)], [text]
         )
-        return found[0]
+        return Response(found[0], media_type="application/json")
 
 
 def _add_feedback(routes: APIRouter, service: Service) -> None:
@@ -182,7 +183,8 @@ def _rows(served: Served, points: list[schemas.Point]) -> list[sparse.csr_matrix
     return rows
 
 
-def _explained(served: Served, text: str, number: int) -> dict[str, Any]:
+def _explained(served: Served, text: str, number: int) -> str:
+    """Return an explanation as JSON, which the prediction thread makes: a long text has many words."""
     try:
         found = served.model.explain(text, number)
     except ParameterError as error:
@@ -190,4 +192,4 @@ def _explained(served: Served, text: str, number: int) -> dict[str, Any]:
     tokens = [{"token": one.token, "start": one.start, "end": one.end, "weight": one.weight} for one in found.tokens]
     labels = served.labels
     name = labels.name(number, labels.language)
-    return {"uri": labels.uri(number), "label": name, "score": found.score, "tokens": tokens}
+    return json.dumps({"uri": labels.uri(number), "label": name, "score": found.score, "tokens": tokens})

@@ -95,6 +95,23 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(LongtailError, on_refused)
     app.add_exception_handler(ClientDisconnect, on_gone)
     app.add_exception_handler(Exception, on_fault)
+    _describe(app)
+
+
+def _describe(app: FastAPI) -> None:
+    """Leave out of the schema what FastAPI would answer to a wrong request, which here is a problem with status 400."""
+    made = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        schema = made()
+        for item in schema["paths"].values():
+            for operation in item.values():
+                operation["responses"].pop("422", None)
+        for name in ("HTTPValidationError", "ValidationError"):
+            schema["components"]["schemas"].pop(name, None)
+        return schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
 
 
 def unexpected(error: BaseException) -> Response:

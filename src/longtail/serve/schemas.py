@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field
 
 from longtail.serve.language import LANGUAGES
 
 MOST_RESULTS = 1_000  # labels per text
 MOST_DOCUMENTS = 32  # texts per request, as in Annif
+MOST_LEARNED = 10_000  # texts per request
 
 
 def _whole(value: Any) -> Any:
@@ -165,6 +166,10 @@ class IndexedDocument(Strict):
     subjects: list[Subject] | None = None
 
 
+# Checked up to the first mistake: describing half a million of them would keep everybody waiting.
+IndexedDocuments = Annotated[list[IndexedDocument], Field(max_length=MOST_LEARNED), FailFast()]
+
+
 class Candidates(Strict):
     """A text, and the languages that it may be in."""
 
@@ -257,7 +262,7 @@ class ExplainBody(Strict):
 
 
 class Token(BaseModel):
-    """A word, text[start:end], and how much it spoke for the label."""
+    """A word, text[start:end], and its share in the score; absolute shares sum to 1, negative ones are against it."""
 
     token: str
     start: int

@@ -85,7 +85,7 @@ class Shortcuts:
         return lambda project, body: self._several(project, body, query)
 
     async def _one(self, project: str, body: bytes) -> str:
-        return await one_json(self.service, project, fields_in(body))
+        return await one_json(self.service, project, await fields_in(body))
 
     async def _several(self, project: str, body: bytes, query: bytes) -> str:
         try:

@@ -23,6 +23,7 @@ from longtail.core.unfinished import temporary_folder
 from longtail.errors import ModelError, ParameterError
 from longtail.serve.app import check_installed
 from longtail.serve.farewell import Farewell
+from longtail.serve.feedback import make_folder
 from longtail.serve.settings import Settings, to_json
 
 logger = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class Supervisor:
         """
         allow_connections(self.settings.max_connections)
         if self.settings.feedback is not None:
-            self.settings.feedback.mkdir(parents=True, exist_ok=True)
+            make_folder(self.settings.feedback)
         wanted = {signal.SIGTERM: self._stop, signal.SIGINT: self._stop, signal.SIGHUP: self._refresh}
         before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
         host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host

@@ -15,6 +15,10 @@ export class Problem extends Error {
   }
 }
 
+/** Addresses that need the token cannot be links: a browser sends none with them. */
+const hideLinks = () => { byId("docs").hidden = Boolean(token); };
+hideLinks();
+
 /** Send a request below longtail/v1 and return its answer; waits and tries again where the service is busy. */
 export async function call(path, body, { patient = false, signal } = {}) {
   for (let tries = 1; ; tries += 1) {
@@ -63,9 +67,11 @@ function askForToken() {
   asking ??= new Promise((resolve) => {
     const dialog = byId("token-dialog");
     byId("token").value = "";
+    byId("token-wrong").hidden = !token;
     dialog.onclose = () => {
       asking = null;
       token = byId("token").value.trim();
+      hideLinks();
       try {
         sessionStorage.setItem("longtail token", token);
       } catch { /* kept until the page is closed */ }

@@ -31,7 +31,7 @@ export class Chosen {
       label.label,
       element("button", { type: "button", "aria-label": `Remove ${label.label}`, onclick: () => this.remove(label) }, icon("no")),
     )));
-    byId("copy-title").textContent = labels.length ? "Copy them as" : "Copy suggestions as";
+    byId("copy-title").textContent = labels.length ? "Copy them as" : "Copy all as";
     for (const button of document.querySelectorAll("[data-copy]")) button.disabled = !labels.length && !found.length;
     byId("send").disabled = !decisions.size || !model.feedback;
     byId("send").title = model.feedback ? "" : "This service stores no feedback; it would if started with --feedback FOLDER";
@@ -89,23 +89,31 @@ class Search {
 
   async search() {
     const query = this.field.value.trim();
-    if (!query) {
+    if (!query || !this.desk.model) {
       this.close();
       return;
     }
     const asked = new URLSearchParams({ q: query, limit: "12", language: this.desk.language });
-    const { labels } = await call(`models/${this.desk.model.id}/labels?${asked}`, undefined, { patient: true });
+    let labels = [];
+    let instead = "No such label";
+    try {
+      ({ labels } = await call(`models/${this.desk.model.id}/labels?${asked}`, undefined, { patient: true }));
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      instead = error.message;
+    }
     if (this.field.value.trim() !== query) return;
     this.labels = labels;
-    this.show();
+    this.show(instead);
   }
 
-  show() {
+  /** List the labels that were found, or say what there is instead. */
+  show(instead) {
     const options = this.labels.map((label, i) => element("li", {
       role: "option", id: `match-${i}`, "aria-selected": String(i === this.active),
       onmousedown: (event) => event.preventDefault(), onclick: () => this.pick(i),
     }, label.label, badge(label.band)));
-    const none = element("li", { role: "option", "aria-disabled": "true", "aria-selected": "false", className: "quiet" }, "No such label");
+    const none = element("li", { role: "option", "aria-disabled": "true", "aria-selected": "false", className: "quiet" }, instead);
     this.list.replaceChildren(...(options.length ? options : [none]));
     this.list.hidden = false;
     this.field.setAttribute("aria-expanded", "true");

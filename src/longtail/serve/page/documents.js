@@ -5,14 +5,26 @@ const ID_FIELDS = ["id", "document_id", "uri", "title"];
 
 export class FileError extends Error {}
 
-/** Read a file: `texts` for each column that may hold them, and the column to begin with. */
+/** Read a file: its rows, the columns that may hold texts, the one to begin with, and a note about its encoding. */
 export async function readFile(file) {
-  const content = (await file.text()).replace(/^\ufeff/, "");
+  const { content, note } = decoded(new Uint8Array(await file.arrayBuffer()), file.name);
   const kind = file.name.toLowerCase().replace(/^.*\./, "");
-  if (kind === "txt") return { name: file.name, columns: [], rows: [{ id: file.name, text: content }], column: "text" };
-  if (kind === "jsonl" || kind === "ndjson") return chooseColumn(file.name, jsonRows(content, file.name));
-  if (kind === "csv" || kind === "tsv") return chooseColumn(file.name, csvRows(content, file.name, kind));
+  if (kind === "txt") return { name: file.name, columns: [], rows: [{ id: file.name, text: content }], column: "text", note };
+  if (kind === "jsonl" || kind === "ndjson") return { ...chooseColumn(file.name, jsonRows(content, file.name)), note };
+  if (kind === "csv" || kind === "tsv") return { ...chooseColumn(file.name, csvRows(content, file.name, kind)), note };
   throw new FileError(`${file.name}: this page reads .txt, .jsonl and .csv files`);
+}
+
+/** Spreadsheets write UTF-8, UTF-16 with a mark at its beginning, or a code page of Windows. */
+function decoded(bytes, name) {
+  const mark = (bytes[0] << 8) | bytes[1];
+  const encoding = { 0xfffe: "utf-16le", 0xfeff: "utf-16be" }[mark] ?? "utf-8";
+  try {
+    return { content: new TextDecoder(encoding, { fatal: true }).decode(bytes), note: "" };
+  } catch {
+    const note = `${name} is not UTF-8 and was read as Windows-1252 (Western Europe). If letters are wrong, save it as UTF-8.`;
+    return { content: new TextDecoder("windows-1252").decode(bytes), note };
+  }
 }
 
 /** The documents of a file that was read, with the texts of one column. */

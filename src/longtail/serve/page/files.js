@@ -35,6 +35,7 @@ export class Files {
     this.trouble("");
     try {
       const sources = await Promise.all(files.map(readFile));
+      this.trouble(sources.map((source) => source.note).filter(Boolean).join(" "));
       if (sources.length === 1 && files[0].name.toLowerCase().endsWith(".txt")) {
         const [made] = documentsOf(sources[0]);
         this.open(made);

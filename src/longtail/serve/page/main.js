@@ -9,7 +9,7 @@ import { showModel } from "./model.js";
 const VIEWS = { text: "Text", files: "Files", model: "Model" };
 const desk = new Desk();
 let hasModel;
-const files = new Files(desk, new Promise((resolve) => { hasModel = resolve; }), openDocument, trouble);
+const files = new Files(desk, new Promise((resolve) => { hasModel = resolve; }), openToRead, trouble);
 let models = [];
 
 function trouble(text) {
@@ -26,6 +26,8 @@ function show(view) {
   document.title = `${VIEWS[view]} – longtail`;
   if (view === "model" && desk.model) showModel(desk.model, Number(byId("exponent").value));
   if (view === "files") files.showAgain();
+  const focusIsGone = document.activeElement === document.body || document.activeElement.closest("[hidden]");
+  if (view === "files" && focusIsGone) desk.document.row?.querySelector(".open").focus(); // where one came from
 }
 
 function route() {
@@ -40,6 +42,13 @@ function openDocument(opened) {
   location.hash = "#/text";
   desk.openDocument(opened);
   showPlace();
+}
+
+/** Open a document that was chosen elsewhere: who works with the keyboard goes on in its text. */
+function openToRead(opened) {
+  openDocument(opened);
+  show("text");
+  byId("text").focus({ preventScroll: true });
 }
 
 function showPlace() {

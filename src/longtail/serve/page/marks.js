@@ -4,6 +4,7 @@ import { byId, element } from "./dom.js";
 
 const STRENGTHS = 4;
 const FAINTEST = 0.12; // of the strongest word: fainter ones are not marked
+const MOST = 5000; // marks: a browser takes seconds to lay out many more
 
 /** Show a text without marks: the layer gives the sheet its height, too. */
 export function unmark(text) {
@@ -12,28 +13,38 @@ export function unmark(text) {
 
 /** Mark the tokens of an explanation, and bring the strongest into view. */
 export function mark(text, tokens) {
-  const places = utf16Places(text, tokens);
   const weights = new Float32Array(text.length);
-  for (const { start, end, weight } of places) for (let i = start; i < end; i += 1) weights[i] += weight;
+  for (const { start, end, weight } of utf16Places(text, tokens)) {
+    for (let i = start; i < end; i += 1) weights[i] += weight;
+  }
+  const layer = document.createDocumentFragment();
+  let strongest = null;
+  let done = 0;
+  for (const { start, end, share } of pieces(weights)) {
+    const level = Math.ceil(STRENGTHS * Math.abs(share));
+    const made = element("mark", { className: `${share > 0 ? "f" : "a"}${level}` }, text.slice(start, end));
+    if (share === 1) strongest ??= made;
+    layer.append(text.slice(done, start), made);
+    done = end;
+  }
+  layer.append(`${text.slice(done)}\n`);
+  byId("marks").replaceChildren(layer);
+  scrollTo(strongest);
+}
+
+/** Parts of the text to mark, each of one weight, with their shares of the greatest; of very many, the strongest. */
+function pieces(weights) {
   let most = 0;
   for (const weight of weights) most = Math.max(most, Math.abs(weight));
-  const parts = [];
-  let strongest = null;
-  for (let start = 0, end; start < text.length; start = end) {
-    for (end = start + 1; end < text.length && weights[end] === weights[start];) end += 1;
+  const found = [];
+  for (let start = 0, end; start < weights.length; start = end) {
+    for (end = start + 1; end < weights.length && weights[end] === weights[start];) end += 1;
     const share = most && weights[start] / most;
-    const piece = text.slice(start, end);
-    if (Math.abs(share) < FAINTEST) {
-      parts.push(piece);
-      continue;
-    }
-    const level = Math.ceil(STRENGTHS * Math.abs(share));
-    const made = element("mark", { className: `${share > 0 ? "f" : "a"}${level}` }, piece);
-    if (share === 1) strongest ??= made;
-    parts.push(made);
+    if (Math.abs(share) >= FAINTEST) found.push({ start, end, share });
   }
-  byId("marks").replaceChildren(...parts, "\n");
-  scrollTo(strongest);
+  if (found.length <= MOST) return found;
+  found.sort((a, b) => Math.abs(b.share) - Math.abs(a.share));
+  return found.slice(0, MOST).sort((a, b) => a.start - b.start);
 }
 
 /** Sum the weights of equal words; the strongest first, those that spoke for the label and those against it. */

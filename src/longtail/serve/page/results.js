@@ -76,8 +76,10 @@ export class ResultList {
     const row = event.target.closest("li");
     const next = { ArrowDown: row?.nextElementSibling, ArrowUp: row?.previousElementSibling }[event.key];
     const press = { a: ".accept", r: ".reject", x: ".exclude" }[event.key.toLowerCase()];
+    const isOpen = row?.querySelector(".name").getAttribute("aria-expanded") === "true";
     if (next) next.querySelector(".name").focus();
     else if (row && press) row.querySelector(press).click();
+    else if (event.key === "Escape" && isOpen) row.querySelector(".name").click();
     else return;
     event.preventDefault();
   }
