@@ -7,20 +7,24 @@ import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from longtail.core.engine import Arrays, Task
 from longtail.engine.transport import pack
 from longtail.engine.worker import compute_parts, versions
-from longtail.errors import LongtailError, TrainingError
+from longtail.errors import EngineError, LongtailError, TrainingError, first_line
+
+if TYPE_CHECKING:
+    from longtail.engine.ray import RayEngine
 
 logger = logging.getLogger(__name__)
 
 _SECONDS = 5.0  # that a bundle of parts should take: then what Ray adds does not matter
 _PER_CPU = 2  # bundles in flight, so that none waits for the driver
 _WAIT = 2.0  # seconds between looks at the cluster
+_PATIENCE = 60.0  # seconds without a node that could compute a part, until a warning
 _MOST_KILLED = 25  # times that a worker may end with the same part: then it is the part
 _MOST_WITHOUT_MEMORY = 5
 
@@ -32,14 +36,16 @@ class Flight:
     ----------
     task : Task
         What to compute.
+    cluster : RayEngine
+        Where to compute it.
     sent : callable
         Returns the reference to a large array; see `transport.Sent`.
     """
 
-    def __init__(self, task: Task, sent: Callable[[Any], Any]) -> None:
+    def __init__(self, task: Task, cluster: RayEngine, sent: Callable[[Any], Any]) -> None:
         import ray
 
-        self.ray, self.task = ray, task
+        self.ray, self.task, self.cluster = ray, task, cluster
         content, self._references = pack(task.shared, sent, ray.cloudpickle.CloudPickler)
         self._content, self._key = ray.put(content), uuid.uuid4().hex
         self._compute = ray.remote(num_cpus=1, max_retries=0, memory=task.memory or None)(compute_parts)
@@ -77,9 +83,12 @@ class Flight:
         if time.monotonic() - self._looked < _WAIT:
             return
         self._looked = time.monotonic()
-        cpus = int(self.ray.cluster_resources().get("CPU", 0))
-        if not cpus and time.monotonic() - self._busy > 60:
-            logger.warning("the Ray cluster has no node with a CPU; waiting for one")
+        cpus = sum(int(node["Resources"]["CPU"]) for node in self.cluster.nodes(self.task.memory))
+        if not cpus and time.monotonic() - self._busy > _PATIENCE:
+            logger.warning(
+                "the Ray cluster has no node with a CPU and %.1f GB of memory for a part; waiting for one",
+                self.task.memory / 1e9,
+            )
             self._busy = time.monotonic()
         self._cpus = max(cpus, 1)
         lost = "".join(f", {count} lost with {what}" for what, count in sorted(self._lost.items()))
@@ -119,16 +128,16 @@ class Flight:
         """Queue lost parts once more, or raise the error if it would come back."""
         kinds = self.ray.exceptions
         if isinstance(error, kinds.RayTaskError):
-            raise _cause(error)
+            raise self._cause(error)
         if isinstance(error, kinds.LocalRayletDiedError):
-            raise TrainingError("the Ray node of this machine ended; start it and resume") from error
+            raise EngineError("the Ray node of this machine ended; start it and resume") from error
         what, most = "nodes", 0
         if isinstance(error, kinds.OutOfMemoryError):
             what, most = "too little memory", _MOST_WITHOUT_MEMORY
         elif isinstance(error, kinds.WorkerCrashedError):
             what, most = "workers", _MOST_KILLED
         elif not isinstance(error, (kinds.NodeDiedError, kinds.ObjectLostError, kinds.ObjectFetchTimedOutError)):
-            raise TrainingError(f"Ray could not run a part: {str(error).strip() or type(error).__name__}") from error
+            raise EngineError(f"Ray could not run a part: {str(error).strip() or type(error).__name__}") from error
         self._lost[what] += 1
         self._failures[what, numbers[0]] += 1
         if most and self._failures[what, numbers[0]] >= most:
@@ -139,10 +148,9 @@ class Flight:
         logger.info("%d parts were lost with %s; computing them again", len(numbers), what)
         self._waiting.extendleft(reversed(numbers))
 
-
-def _cause(error: Any) -> Exception:
-    """Return the error that was raised on a worker, as the caller would see it without Ray."""
-    cause = error.cause
-    if isinstance(cause, LongtailError):
-        return cause
-    return TrainingError(f"a part failed on a Ray worker: {type(cause).__name__}: {cause}")
+    def _cause(self, error: Any) -> Exception:
+        """Return the error that was raised on a worker, as the caller would see it without Ray."""
+        if isinstance(error.cause, LongtailError):
+            return error.cause
+        self.cluster.check_nodes()  # a node without longtail may have come, which could not even begin
+        return EngineError(f"a Ray worker could not begin to compute parts: {first_line(error.cause)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import signal
 import socket
 import threading
@@ -14,7 +15,7 @@ from longtail.core.engine import Arrays, Engine, Task
 from longtail.engine.flight import Flight
 from longtail.engine.transport import Sent
 from longtail.engine.worker import described, versions
-from longtail.errors import ParameterError
+from longtail.errors import EngineError, MissingExtraError, ParameterError, first_line
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,11 @@ class RayEngine(Engine):
         Raises
         ------
         ParameterError
-            If there is no Ray, no cluster at the address, or a node has other versions.
+            If there is no cluster at the address.
+        EngineError
+            If a node has other versions.
+        MissingExtraError
+            If Ray is not installed.
         """
         ray = _ray()
         if not ray.is_initialized():
@@ -88,6 +93,8 @@ class RayEngine(Engine):
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "include_dashboard": None}
         if self.address == "local":
             quiet["include_dashboard"] = False
+        # The first part that fails ends the training with its error; Ray would print those of others on the way out.
+        os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
         try:
             with _own_signals():
                 ray.init(address=self.address, **quiet)
@@ -95,19 +102,24 @@ class RayEngine(Engine):
             where = "on this machine" if self.address == "auto" else f"at {self.address}"
             raise ParameterError(f"there is no Ray cluster {where}; {_START}") from error
         except ValueError as error:
-            raise ParameterError(f"{self.address!r} is no address of a Ray cluster ({_first_line(error)})") from error
+            raise ParameterError(f"{self.address!r} is no address of a Ray cluster ({first_line(error)})") from error
         except RuntimeError as error:
             raise ParameterError(
-                f"could not join the Ray cluster at {self.address!r}: {_first_line(error)}; this machine must be one "
+                f"could not join the Ray cluster at {self.address!r}: {first_line(error)}; this machine must be one "
                 "of its nodes, with the same versions of Python and Ray"
             ) from error
 
-    def nodes(self) -> list[dict[str, Any]]:
-        """Return the nodes that are alive and have CPUs."""
-        return [node for node in _ray().nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+    def nodes(self, memory: int = 0) -> list[dict[str, Any]]:
+        """Return the nodes that are alive and have a CPU and so many bytes of memory."""
+        wanted = {"CPU": 1, "memory": memory}
+        return [
+            node
+            for node in _ray().nodes()
+            if node["Alive"] and all(node["Resources"].get(name, 0) >= least for name, least in wanted.items())
+        ]
 
     def check_nodes(self) -> None:
-        """Raise ParameterError if a node lacks longtail, has another version of it, or does not answer."""
+        """Raise EngineError if a node lacks longtail or has another version; one that does not answer is logged."""
         ray = _ray()
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -123,21 +135,26 @@ class RayEngine(Engine):
         for reference in answered:
             try:
                 found = ray.get(reference)
+            except ray.exceptions.RayTaskError as error:
+                raise EngineError(
+                    f"node {asked[reference]} cannot say which versions it has ({first_line(error.cause)}); install "
+                    f"{described(versions())} there, as on this machine"
+                ) from error
             except ray.exceptions.RayError:
                 continue  # it is gone
             if found != versions():
-                raise ParameterError(
+                raise EngineError(
                     f"node {asked[reference]} has {described(found)}, but this machine has {described(versions())}; "
-                    "install the same on all nodes, where the Python of Ray finds it"
+                    "install the same on all nodes, where the Python of Ray finds it, and resume what was interrupted"
                 )
         self._checked.update(new)
 
     def check_memory(self, wanted: int) -> None:
-        """Raise ParameterError if no node has the memory that one part needs."""
+        """Raise EngineError if no node has the memory that one part needs."""
         most = {_name(node): int(node["Resources"].get("memory", 0)) for node in self.nodes()}
         if most and wanted > max(most.values()):
             name = max(most, key=lambda node: most[node])
-            raise ParameterError(
+            raise EngineError(
                 f"a part needs {wanted / 1e9:.1f} GB of memory, but the largest node, {name}, offers "
                 f"{most[name] / 1e9:.1f} GB; add larger nodes, or start Ray there with --memory"
             )
@@ -149,7 +166,7 @@ class RayEngine(Engine):
         assert self.sent is not None
         self.check_nodes()
         self.check_memory(task.memory)
-        flight = Flight(task, self.sent)
+        flight = Flight(task, self, self.sent)
         try:
             with task.counted(range(len(task.parts)), flight.results()) as counted:
                 yield counted
@@ -161,7 +178,7 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise ParameterError("Ray is not installed; pip install 'longtail[distributed]'") from error
+        raise MissingExtraError("Ray", "distributed", "work on a cluster") from error
     return ray
 
 
@@ -206,7 +223,3 @@ def _own_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
