@@ -21,6 +21,7 @@ from engine.on_ray import STORE, mapped, until, workers_of
 from engine.small import assert_same, small
 from longtail import Bonsai, DiSMEC, RankNet, TextPipeline, load_model
 from longtail.app.cli import main
+from longtail.core.checkpoint import Checkpoint
 from longtail.core.run import Run
 from longtail.data import Dataset, write_dataset
 from longtail.engine import flight
@@ -61,6 +62,26 @@ def test_a_part_that_always_kills_its_worker_ends_the_training(engine, monkeypat
     monkeypatch.setattr(flight, "_MOST_KILLED", 2)
     with pytest.raises(TrainingError, match="lost 2 times with workers"):
         mapped(engine, lambda shared, part: os.kill(os.getpid(), signal.SIGKILL), [1])
+
+
+def test_results_wait_in_the_checkpoint_where_they_are_too_many_for_memory(engine, tmp_path, monkeypatch):
+    held = []
+    hold = flight.Flight._hold
+
+    def watched(self, *arguments, **options):
+        hold(self, *arguments, **options)
+        held.append(sum(arrays is not None for arrays in self._found.values()))
+
+    monkeypatch.setattr(flight.Flight, "_hold", watched)
+    monkeypatch.setattr(flight, "_HELD", 100)  # a dozen numbers
+    folder = tmp_path / "partial"
+    for resume in (False, True):
+        checkpoint = Checkpoint(folder, resume=resume)
+        checkpoint.open({})
+        found = mapped(engine, lambda shared, part: {"x": np.array(part)}, range(60), checkpoint=checkpoint)
+        assert found == list(range(60))
+        checkpoint._unlock()
+    assert max(held) == 12
 
 
 def test_arrays_beyond_the_object_store_spill(engine):
@@ -134,6 +155,8 @@ def test_features_of_texts_are_made_on_the_cluster(engine):
 DRIVER = """
 import sys, time
 import numpy as np
+from longtail.core.checkpoint import Checkpoint
+from longtail.core.checkpoint import Checkpoint
 from longtail.core.run import Run
 from longtail.engine.ray import RayEngine
 

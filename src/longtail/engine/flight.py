@@ -27,6 +27,7 @@ _WAIT = 2.0  # seconds between looks at the cluster
 _PATIENCE = 60.0  # seconds without a node that could compute a part, until a warning
 _MOST_KILLED = 25  # times that a worker may end with the same part: then it is the part
 _MOST_WITHOUT_MEMORY = 5
+_HELD = 1 << 30  # bytes of results that wait in memory for their turn; others wait in the checkpoint
 
 
 class Flight:
@@ -51,7 +52,8 @@ class Flight:
         self._compute = ray.remote(num_cpus=1, max_retries=0, memory=task.memory or None)(compute_parts)
         self._waiting: deque[int] = deque()
         self._pending: dict[Any, list[int]] = {}
-        self._found: dict[int, Arrays] = {}
+        self._found: dict[int, Arrays | None] = {}  # None: in the checkpoint
+        self._n_bytes = 0  # of those in memory
         self._lost: Counter[str] = Counter()
         self._failures: Counter[tuple[str, int]] = Counter()
         self._seconds = _SECONDS  # of a part, lately
@@ -64,13 +66,13 @@ class Flight:
             if saved is None:
                 self._waiting.append(number)
             else:
-                self._found[number] = saved
+                self._hold(number, saved, in_checkpoint=True)
         for number in range(len(self.task.parts)):
             while number not in self._found:
                 self._look()
                 self._send()
                 self._take()
-            yield self._found.pop(number)
+            yield self._turn(number)
 
     def end(self) -> None:
         """Cancel what is still in flight."""
@@ -120,9 +122,27 @@ class Flight:
             self._busy = time.monotonic()
             for number, arrays in zip(numbers, found, strict=True):
                 # Copied: what Ray returns is a view of its object store, which has to hold the next results.
-                self._found[number] = {name: np.array(array) for name, array in arrays.items()}
+                copies = {name: np.array(array) for name, array in arrays.items()}
                 if self.task.keep:
-                    self.task.save(number, self._found[number])
+                    self.task.save(number, copies)
+                self._hold(number, copies, in_checkpoint=self.task.keep and self.task.checkpoint is not None)
+
+    def _hold(self, number: int, arrays: Arrays, *, in_checkpoint: bool) -> None:
+        """Keep a result until its turn: in memory, unless many wait there and the checkpoint has it, too."""
+        size = _size(arrays)
+        if in_checkpoint and self._n_bytes + size > _HELD:
+            self._found[number] = None
+            return
+        self._found[number] = arrays
+        self._n_bytes += size
+
+    def _turn(self, number: int) -> Arrays:
+        """Return a result that was found, which is then no longer held."""
+        arrays = self._found.pop(number)
+        if arrays is None:
+            return self.task.result(number)
+        self._n_bytes -= _size(arrays)
+        return arrays
 
     def _again(self, numbers: list[int], error: Exception) -> None:
         """Queue lost parts once more, or raise the error if it would come back."""
@@ -154,3 +174,7 @@ class Flight:
             return error.cause
         self.cluster.check_nodes()  # a node without longtail may have come, which could not even begin
         return EngineError(f"a Ray worker could not begin to compute parts: {first_line(error.cause)}")
+
+
+def _size(arrays: Arrays) -> int:
+    return sum(array.nbytes for array in arrays.values())
