@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,9 +14,11 @@ import pytest
 
 import longtail
 from engine.on_ray import STORE, mapped
+from engine.small import small
 from longtail.app.fitting import _keep_or_clear
 from longtail.core.checkpoint import Checkpoint
 from longtail.core.run import Run
+from longtail.data import Dataset, write_dataset
 from longtail.engine.ray import RayEngine
 from longtail.errors import EngineError, ParameterError, TrainingError
 
@@ -104,3 +108,14 @@ def test_a_wrong_node_that_comes_later_costs_no_finished_part(engine, other_node
         train()
     _keep_or_clear(checkpoint, raised.value, resume=False)
     assert checkpoint.holds_parts()
+
+
+def test_a_search_of_models_that_do_not_train_in_parts_is_refused(cluster, tmp_path):
+    X, Y = small()
+    write_dataset(Dataset(Y, X=X), tmp_path / "data")
+    command = [sys.executable, "-m", "longtail.app.cli", "tune", str(tmp_path / "data"), "--model", "dismec,glas"]
+    command += ["--trials", "2", "--study", str(tmp_path / "s.log"), "--ray", cluster.address]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--ray is for models that train in independent parts" in " ".join(done.stderr.split())
+    assert not (tmp_path / "s.log").exists()
