@@ -123,16 +123,20 @@ def limited(arguments: list[Any], limit: int) -> dict[str, Any]:
 
     command = [str(Path(sys.executable).with_name("longtail")), *map(str, arguments)]
     started, cpu_before = time.perf_counter(), _cpu_of_children()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=restrict)
     peaks = {"VmHWM": 0, "RssAnon": 0, "RssFile": 0}
-    while process.poll() is None:
-        for line in _status(process.pid):
-            entry, _, value = line.partition(":")
-            if entry in peaks:
-                peaks[entry] = max(peaks[entry], int(value.split()[0]) * 1024)
-        time.sleep(0.1)
-    seconds = time.perf_counter() - started
-    output = process.stdout.read() if process.stdout else ""
+    with (
+        tempfile.TemporaryFile("w+") as printed,
+        subprocess.Popen(command, stdout=printed, text=True, preexec_fn=restrict) as process,
+    ):
+        while process.poll() is None:
+            for line in _status(process.pid):
+                entry, _, value = line.partition(":")
+                if entry in peaks:
+                    peaks[entry] = max(peaks[entry], int(value.split()[0]) * 1024)
+            time.sleep(0.1)
+        seconds = time.perf_counter() - started
+        printed.seek(0)
+        output = printed.read()
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
     return {
