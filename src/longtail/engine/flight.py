@@ -88,8 +88,8 @@ class Flight:
         cpus = sum(int(node["Resources"]["CPU"]) for node in self.cluster.nodes(self.task.memory))
         if not cpus and time.monotonic() - self._busy > _PATIENCE:
             logger.warning(
-                "the Ray cluster has no node with a CPU and %.1f GB of memory for a part; waiting for one",
-                self.task.memory / 1e9,
+                "the Ray cluster has no node with a CPU and %s of memory for a part; waiting for one",
+                written(self.task.memory),
             )
             self._busy = time.monotonic()
         self._cpus = max(cpus, 1)
@@ -174,6 +174,11 @@ class Flight:
             return error.cause
         self.cluster.check_nodes()  # a node without longtail may have come, which could not even begin
         return EngineError(f"a Ray worker could not begin to compute parts: {first_line(error.cause)}")
+
+
+def written(n_bytes: int) -> str:
+    """Return a size for a message."""
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"
 
 
 def _size(arrays: Arrays) -> int:

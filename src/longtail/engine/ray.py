@@ -6,13 +6,13 @@ import contextlib
 import logging
 import os
 import signal
-import socket
 import threading
 from collections.abc import Iterator
 from typing import Any, Self
 
 from longtail.core.engine import Arrays, Engine, Task
-from longtail.engine.flight import Flight
+from longtail.engine.address import START, check_address
+from longtail.engine.flight import Flight, written
 from longtail.engine.transport import Sent
 from longtail.engine.worker import described, versions
 from longtail.errors import EngineError, MissingExtraError, ParameterError, first_line
@@ -20,7 +20,6 @@ from longtail.errors import EngineError, MissingExtraError, ParameterError, firs
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 60.0  # seconds until a node must have answered
-_START = "start one with `ray start --head`, and `ray start --address=HOST:PORT` on every other node"
 
 
 class RayEngine(Engine):
@@ -87,9 +86,7 @@ class RayEngine(Engine):
             _ray().shutdown()
 
     def _initialise(self, ray: Any) -> None:
-        host, _, port = self.address.rpartition(":")
-        if host and port.isdigit():
-            _check_listening(host, int(port))
+        check_address(self.address)
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "include_dashboard": None}
         if self.address == "local":
             quiet["include_dashboard"] = False
@@ -100,7 +97,7 @@ class RayEngine(Engine):
                 ray.init(address=self.address, **quiet)
         except ConnectionError as error:
             where = "on this machine" if self.address == "auto" else f"at {self.address}"
-            raise ParameterError(f"there is no Ray cluster {where}; {_START}") from error
+            raise ParameterError(f"there is no Ray cluster {where}; {START}") from error
         except ValueError as error:
             raise ParameterError(f"{self.address!r} is no address of a Ray cluster ({first_line(error)})") from error
         except RuntimeError as error:
@@ -155,8 +152,8 @@ class RayEngine(Engine):
         if most and wanted > max(most.values()):
             name = max(most, key=lambda node: most[node])
             raise EngineError(
-                f"a part needs {wanted / 1e9:.1f} GB of memory, but the largest node, {name}, offers "
-                f"{most[name] / 1e9:.1f} GB; add larger nodes, or start Ray there with --memory"
+                f"a part needs {written(wanted)} of memory, but the largest node, {name}, offers "
+                f"{written(most[name])}; add larger nodes, or start Ray there with --memory"
             )
 
     @contextlib.contextmanager
@@ -200,15 +197,6 @@ def _probe() -> Any:
 
 def _name(node: dict[str, Any]) -> str:
     return f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
-
-
-def _check_listening(host: str, port: int) -> None:
-    """Raise ParameterError if nothing listens there; Ray itself would wait much longer."""
-    try:
-        socket.create_connection((host, port), timeout=5).close()
-    except OSError as error:
-        reason = error.strerror or error
-        raise ParameterError(f"there is no Ray cluster at {host}:{port} ({reason}); {_START}") from error
 
 
 @contextlib.contextmanager
