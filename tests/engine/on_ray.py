@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from longtail.core.progress import Silent
 from longtail.core.run import Run
 
 STORE = 80_000_000  # bytes of an object store, the least that Ray takes
 
 
-def mapped(engine, work, parts, shared=None, checkpoint=None, **options) -> list:
+def mapped(engine, work, parts, shared=None, checkpoint=None, progress=None, **options) -> list:
     """Compute parts on the cluster and return the array "x" of each as a list."""
-    run = Run(engine=engine, checkpoint=checkpoint)
+    run = Run(progress or Silent(), checkpoint, engine)
     with run.map(work, parts, shared=shared, name="p", title="parts", **options) as results:
         return [arrays["x"].tolist() for arrays in results]
 

@@ -6,6 +6,7 @@ Ray is not among the packages of continuous integration: `bash scripts/test-ray`
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from engine.small import assert_same, small
 from longtail import Bonsai, DiSMEC, RankNet, TextPipeline, load_model
 from longtail.app.cli import main
 from longtail.core.checkpoint import Checkpoint
+from longtail.core.progress import Silent
 from longtail.core.run import Run
 from longtail.data import Dataset, write_dataset
 from longtail.engine import flight
@@ -45,6 +47,16 @@ def test_the_model_is_that_of_threads(engine, make):
     assert_same(make().fit(X, Y, run=Run(engine=engine)), make().fit(X, Y))
 
 
+class Notes(Silent):
+    """Progress that remembers what was noted beside it."""
+
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+
 def test_parts_whose_worker_is_killed_are_computed_again(engine, tmp_path):
     folder = str(tmp_path)
 
@@ -55,7 +67,10 @@ def test_parts_whose_worker_is_killed_are_computed_again(engine, tmp_path):
             os.kill(os.getpid(), signal.SIGKILL)
         return {"x": np.array(part * 2)}
 
-    assert mapped(engine, killed_once, range(20)) == [2 * part for part in range(20)]
+    progress = Notes()
+    assert mapped(engine, killed_once, range(20), progress=progress) == [2 * part for part in range(20)]
+    assert progress.notes[0] == "on 3 CPUs"
+    assert re.fullmatch(r"on 3 CPUs, \d+ lost with workers", progress.notes[-1])
 
 
 def test_a_part_that_always_kills_its_worker_ends_the_training(engine, monkeypatch):
@@ -85,9 +100,15 @@ def test_results_wait_in_the_checkpoint_where_they_are_too_many_for_memory(engin
 
 
 def test_arrays_beyond_the_object_store_spill(engine):
-    shared = [np.full(STORE // 8, number, np.float64) for number in range(2)]  # each fills the store of a node
-    found = mapped(engine, lambda shared, part: {"x": shared[part][-1:]}, [0, 1, 0], shared)
-    assert found == [[0], [1], [0]]
+    sizes = (STORE, STORE, 3 * STORE // 2)  # each fills the store of a node, the last is larger
+    shared = [np.full(size // 8, number, np.float64) for number, size in enumerate(sizes)]
+    found = mapped(engine, lambda shared, part: {"x": shared[part][-1:]}, [0, 1, 2, 0], shared)
+    assert found == [[0], [1], [2], [0]]
+
+
+def test_results_beyond_the_object_store_spill(engine):
+    found = mapped(engine, lambda shared, part: {"x": np.full(3 * STORE // 16, part, np.float64)}, [1, 2])
+    assert [(len(values), values[-1]) for values in found] == [(3 * STORE // 16, 1), (3 * STORE // 16, 2)]
 
 
 def test_a_node_that_is_lost_costs_only_its_parts(engine, cluster):
@@ -157,6 +178,7 @@ import sys, time
 import numpy as np
 from longtail.core.checkpoint import Checkpoint
 from longtail.core.checkpoint import Checkpoint
+from longtail.core.progress import Silent
 from longtail.core.run import Run
 from longtail.engine.ray import RayEngine
 
