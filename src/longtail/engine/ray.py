@@ -20,6 +20,7 @@ from longtail.errors import EngineError, MissingExtraError, ParameterError, firs
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 60.0  # seconds until a node must have answered
+_LONGEST = 500  # characters of what Ray says
 
 
 class RayEngine(Engine):
@@ -96,14 +97,19 @@ class RayEngine(Engine):
             with _own_signals():
                 ray.init(address=self.address, **quiet)
         except ConnectionError as error:
-            where = "on this machine" if self.address == "auto" else f"at {self.address}"
-            raise ParameterError(f"there is no Ray cluster {where}; {START}") from error
+            if self.address == "auto":
+                raise ParameterError(f"there is no Ray cluster on this machine; {START}") from error
+            raise ParameterError(
+                f"the Ray cluster at {self.address} does not let this process in ({first_line(error)}); where it asks "
+                "for a token, set RAY_AUTH_MODE=token, with the same token on all nodes"
+            ) from error
         except ValueError as error:
             raise ParameterError(f"{self.address!r} is no address of a Ray cluster ({first_line(error)})") from error
-        except RuntimeError as error:
+        except (RuntimeError, ray.exceptions.RayError) as error:
+            reason = " ".join(str(error).split())[:_LONGEST]
             raise ParameterError(
-                f"could not join the Ray cluster at {self.address!r}: {first_line(error)}; this machine must be one "
-                "of its nodes, with the same versions of Python and Ray"
+                f"could not join the Ray cluster at {self.address!r}: {reason}; this machine must be one of its nodes, "
+                "with the same versions of Python and Ray, and the same token"
             ) from error
 
     def nodes(self, memory: int = 0) -> list[dict[str, Any]]:
