@@ -1,13 +1,13 @@
-"""DiSMEC trained from a mapped dataset under a limit on memory, then evaluated: a million points and labels.
+"""DiSMEC trained from a mapped dataset under a limit on memory, then used: a million points and labels.
 
     python -m benchmarks.engine.million [--points 1000000] [--labels 1000000] [--complete] [--gigabytes 4] [--threads 2]
 
 Made-up data as in benchmarks/trees/growth.py, written to a dataset directory: sparse rows of about 50 values, features
 that grow with the square root of the labels. Without `--complete` most labels are missing, as the propensity model has
-it, so that many have no training point; with it all labels are observed. `longtail train --workspace` and
-`longtail evaluate` then run as commands of their own, in which private memory (RLIMIT_DATA) is limited: memory that the
-system cannot drop. Peaks are those of the resident memory, private and mapped, looked at ten times a second. Writes
-docs/lab/benchmarks/million-POINTS-LABELS.json.
+it, so that many have no training point; with it all labels are observed. `longtail train --workspace`,
+`longtail predict` and `longtail evaluate` then run as commands of their own, in which private memory (RLIMIT_DATA) is
+limited: memory that the system cannot drop. Peaks are those of the resident memory, private and mapped, looked at ten
+times a second. Writes docs/lab/benchmarks/million-POINTS-LABELS.json.
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ def measure(folder: Path, options: argparse.Namespace) -> int:
     train += ["--calibrate", "no", "--threads", options.threads, *["--resume"] * bool(options.resume)]
     trained = limited(train, limit)
     print(trained, flush=True)
+    predicted = limited(["predict", folder / "model", folder / "test", "--out", folder / "predicted.npz"], limit)
+    print(predicted, flush=True)
     evaluated = limited(["evaluate", folder / "model", folder / "test", "--json"], limit)
     print(evaluated, flush=True)
     figures = json.loads(evaluated.pop("output"))
@@ -74,7 +76,8 @@ def measure(folder: Path, options: argparse.Namespace) -> int:
     }  # fmt: skip
     content = {
         "gigabytes": options.gigabytes, "threads": options.threads, "data": data, "train": trained,
-        "evaluate": evaluated, "model": model, "figures": figures, "resumed": bool(options.resume),
+        "predict": predicted, "evaluate": evaluated, "model": model, "figures": figures,
+        "resumed": bool(options.resume),
     }  # fmt: skip
     name = f"million-{options.points}-{options.labels}" + "-complete" * options.complete
     command = f"python -m benchmarks.engine.million {' '.join(sizes)} --gigabytes {options.gigabytes:g}"
@@ -119,24 +122,33 @@ def limited(arguments: list[Any], limit: int) -> dict[str, Any]:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
     command = [str(Path(sys.executable).with_name("longtail")), *map(str, arguments)]
-    started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=restrict)
+    started, cpu_before = time.perf_counter(), _cpu_of_children()
     peaks = {"VmHWM": 0, "RssAnon": 0, "RssFile": 0}
-    while process.poll() is None:
-        for line in _status(process.pid):
-            entry, _, value = line.partition(":")
-            if entry in peaks:
-                peaks[entry] = max(peaks[entry], int(value.split()[0]) * 1024)
-        time.sleep(0.1)
-    seconds = time.perf_counter() - started
-    output = process.stdout.read() if process.stdout else ""
+    with (
+        tempfile.TemporaryFile("w+") as printed,
+        subprocess.Popen(command, stdout=printed, text=True, preexec_fn=restrict) as process,
+    ):
+        while process.poll() is None:
+            for line in _status(process.pid):
+                entry, _, value = line.partition(":")
+                if entry in peaks:
+                    peaks[entry] = max(peaks[entry], int(value.split()[0]) * 1024)
+            time.sleep(0.1)
+        seconds = time.perf_counter() - started
+        printed.seek(0)
+        output = printed.read()
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    cpu = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
-        "s": seconds, "cpu_s_so_far": cpu.ru_utime + cpu.ru_stime, "peak_mb": peaks["VmHWM"] / 1e6,
+        "s": seconds, "cpu_s": _cpu_of_children() - cpu_before, "peak_mb": peaks["VmHWM"] / 1e6,
         "peak_private_mb": peaks["RssAnon"] / 1e6, "peak_mapped_mb": peaks["RssFile"] / 1e6, "output": output,
     }  # fmt: skip
+
+
+def _cpu_of_children() -> float:
+    """Return the CPU seconds of the processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _status(pid: int) -> list[str]:
@@ -148,16 +160,16 @@ def _status(pid: int) -> list[str]:
 
 def table(content: dict[str, Any]) -> str:
     data, model = content["data"], content["model"]
-    header = ["", "s", "peak private MB", "peak resident MB, with mapped files"]
+    header = ["", "s", "CPU s", "peak private MB", "peak resident MB, with mapped files"]
     rows = [
-        [f"longtail {step}", *(f"{content[step][key]:,.0f}" for key in ("s", "peak_private_mb", "peak_mb"))]
-        for step in ("train", "evaluate")
+        [f"longtail {step}", *(f"{content[step][key]:,.0f}" for key in ("s", "cpu_s", "peak_private_mb", "peak_mb"))]
+        for step in ("train", "predict", "evaluate")
     ]
     said = (
         f"{data['points']:,} points, {data['labels']:,} labels ({data['labels_with_points']:,} with points, "
         f"{data['rare_labels']:,} of these on working sets), {data['features']:,} features, {data['nonzeros']:,} "
         f"values; dataset {data['mb']:,.0f} MB, model {model['mb']:,.0f} MB in {model['shards']} shards and "
-        f"{model['files']} array files."
+        f"{model['files']} array file{'s' * (model['files'] != 1)}."
     )
     return f"{said}\n\n{markdown_table(header, rows)}"
 

@@ -84,13 +84,7 @@ def main() -> int:
             together, found = measured(model, data.X, data.Y, engine, threads)
         rows.append({"nodes": nodes, "threads_s": alone, "ray_s": together, "same_model": found == wanted})
         print(f"{nodes}: threads {alone:.1f} s, Ray {together:.1f} s, same model: {found == wanted}", flush=True)
-    cells = [
-        [str(row["nodes"]), f"{row['threads_s']:.1f}", f"{row['ray_s']:.1f}", f"{row['ray_s'] / row['threads_s']:.2f}"]
-        for row in rows
-    ]
-    header = [f"nodes of {arguments.cpus} CPU", "threads s", "Ray s", "Ray / threads"]
-    table = markdown_table(header, cells, left=())
-    content: dict[str, Any] = {"model": model, "rows": rows, "table": table}
+    content: dict[str, Any] = {"model": model, "rows": rows, "table": table(rows, arguments.cpus)}
     if model == "dismec" and not arguments.points:
         costs = block_costs(data.X, data.Y)
         content |= {"costs": costs, "estimate": estimate(costs, AMAZON_3M)}
@@ -103,6 +97,24 @@ def main() -> int:
         f"scale-out-{dataset}" + f"-{arguments.points}" * bool(arguments.points), content, command, folder=arguments.out
     )
     return 0
+
+
+def table(rows: list[dict[str, Any]], n_cpus: int) -> str:
+    """Return the seconds as a table, and how much of each node is made use of, beside the fewest nodes."""
+    header = [f"nodes of {n_cpus} CPU{'s' * (n_cpus > 1)}", "threads s", "Ray s", "Ray / threads"]
+    cells = [
+        [str(row["nodes"]), f"{row['threads_s']:.1f}", f"{row['ray_s']:.1f}", f"{row['ray_s'] / row['threads_s']:.2f}"]
+        for row in rows
+    ]
+    if len(rows) > 1:
+        header += ["efficiency of threads", "efficiency of Ray"]
+        for row, line in zip(rows, cells, strict=True):
+            line += [f"{100 * _efficiency(rows[0], row, key):.0f} %" for key in ("threads_s", "ray_s")]
+    return markdown_table(header, cells, left=())
+
+
+def _efficiency(first: dict[str, Any], row: dict[str, Any], key: str) -> float:
+    return float(first[key] * first["nodes"] / (row[key] * row["nodes"]))
 
 
 if __name__ == "__main__":

@@ -75,6 +75,10 @@ class TrainingError(LongtailError, ArithmeticError):
     """Training cannot continue (values are not finite, too little memory); says where, and what to change."""
 
 
+class EngineError(TrainingError):
+    """Other machines cannot compute parts, whatever the data and the parameters; names the node and the remedy."""
+
+
 class MissingExtraError(LongtailError, ImportError):
     """An optional package is not installed.
 

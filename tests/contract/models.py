@@ -14,6 +14,7 @@ from contract.planted import N_LABELS, Planted, planted
 from longtail.core import registry
 from longtail.core.estimator import Estimator
 from longtail.core.predictions import Predictions
+from longtail.core.run import Run
 from neural.text.tiny import planted_encoder
 
 # What makes a text model quick and certain on 90 short texts.
@@ -81,9 +82,13 @@ def make(name: str, **changes: Any) -> Estimator:
     return registry.estimator_class(name)(**arguments).set_params(**changes)
 
 
-def fitted(name: str, data: Planted = TRAIN, **changes: Any) -> Estimator:
+def fitted(name: str, data: Planted = TRAIN, run: Run | None = None, **changes: Any) -> Estimator:
     model = make(name, **changes)
-    return model.fit(data.inputs(model.input_kind), data.Y)
+    return model.fit(data.inputs(model.input_kind), data.Y, run=run)
+
+
+# Estimators that engines other than threads can train.
+IN_PARTS = [name for name in NAMES if make(name).trains_in_parts]
 
 
 @functools.cache

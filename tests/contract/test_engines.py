@@ -1,17 +1,19 @@
-"""Every estimator that trains in parts: the same model, whatever engine runs the parts."""
+"""Every estimator that trains in parts: the same model, whatever engine runs the parts.
+
+`tests/engine/test_ray_contract.py` does the same on a real Ray cluster.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from contract.models import NAMES, TRAIN, answers, assert_same, make, shared
+from contract.models import IN_PARTS, fitted, shared
 from engine.elsewhere import Elsewhere, Store
+from engine.small import assert_same
 from longtail.core.checkpoint import Checkpoint
 from longtail.core.run import Run
 from longtail.engine import transport
 from longtail.engine.shards import PartsKept, Shards
-
-IN_PARTS = [name for name in NAMES if make(name).trains_in_parts]
 
 
 def test_these_train_in_parts():
@@ -19,16 +21,11 @@ def test_these_train_in_parts():
     assert set(IN_PARTS) == {"bonsai", "dismec", "fastxml", "parabel", "pfastrexml", "pfastxml", *wrappers}
 
 
-def fit(name, run):
-    model = make(name)
-    return model.fit(TRAIN.inputs(model.input_kind), TRAIN.Y, run=run)
-
-
 @pytest.mark.parametrize("name", IN_PARTS)
 def test_workers_elsewhere_make_the_same_model(name, monkeypatch):
     monkeypatch.setattr(transport, "LARGE", 100)
     store = Store()
-    assert_same(answers(fit(name, Run(engine=Elsewhere(store)))), answers(shared(name)))
+    assert_same(fitted(name, run=Run(engine=Elsewhere(store))), shared(name))
     assert store.arrays
 
 
@@ -37,6 +34,6 @@ def test_shards_together_make_the_same_model(name, tmp_path):
     folders = [tmp_path / "shard-1", tmp_path / "shard-2"]
     for number, folder in enumerate(folders, 1):
         with pytest.raises(PartsKept):
-            fit(name, Run(checkpoint=Checkpoint(folder, resume=False), engine=Shards(number, 2)))
+            fitted(name, run=Run(checkpoint=Checkpoint(folder, resume=False), engine=Shards(number, 2)))
     whole = Checkpoint(tmp_path / "whole", resume=False, sources=folders)
-    assert_same(answers(fit(name, Run(checkpoint=whole))), answers(shared(name)))
+    assert_same(fitted(name, run=Run(checkpoint=whole)), shared(name))

@@ -6,6 +6,7 @@ Ray is not among the packages of continuous integration: `bash scripts/test-ray`
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,64 +18,19 @@ import numpy as np
 import pytest
 
 from contract.planted import planted
+from engine.on_ray import STORE, mapped, until, workers_of
 from engine.small import assert_same, small
 from longtail import Bonsai, DiSMEC, RankNet, TextPipeline, load_model
 from longtail.app.cli import main
+from longtail.core.checkpoint import Checkpoint
+from longtail.core.progress import Silent
 from longtail.core.run import Run
 from longtail.data import Dataset, write_dataset
 from longtail.engine import flight
-from longtail.engine import ray as engine_module
-from longtail.engine.ray import RayEngine
-from longtail.errors import ParameterError, TrainingError
+from longtail.errors import TrainingError
 
 ray = pytest.importorskip("ray", reason="Ray is not installed; bash scripts/test-ray runs these tests")
 pytestmark = pytest.mark.filterwarnings("default")  # those of Ray
-STORE = 80_000_000  # bytes, the least that Ray takes
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    from ray.cluster_utils import Cluster
-
-    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": STORE})
-    for _ in range(2):
-        found.add_node(num_cpus=1, object_store_memory=STORE)
-    session = found.head_node.get_session_dir_path()
-    yield found
-    ray.shutdown()
-    found.shutdown()
-    until(lambda: not processes_of(session), "processes of Ray are left over")
-
-
-@pytest.fixture(scope="module")
-def engine(cluster):
-    with RayEngine(cluster.address) as found:
-        yield found
-
-
-def processes_of(session: str) -> list[str]:
-    """Return the command lines of all processes that mention the folder of a session of Ray."""
-    found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        found += [line] if session in line else []
-    return found
-
-
-def until(condition, message: str, seconds: float = 60) -> None:
-    ends = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < ends, message
-        time.sleep(0.1)
-
-
-def mapped(engine, work, parts, shared=None, **options) -> list:
-    run = Run(engine=engine)
-    with run.map(work, parts, shared=shared, name="p", title="parts", **options) as results:
-        return [arrays["x"].tolist() for arrays in results]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +47,16 @@ def test_the_model_is_that_of_threads(engine, make):
     assert_same(make().fit(X, Y, run=Run(engine=engine)), make().fit(X, Y))
 
 
+class Notes(Silent):
+    """Progress that remembers what was noted beside it."""
+
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+
 def test_parts_whose_worker_is_killed_are_computed_again(engine, tmp_path):
     folder = str(tmp_path)
 
@@ -101,7 +67,10 @@ def test_parts_whose_worker_is_killed_are_computed_again(engine, tmp_path):
             os.kill(os.getpid(), signal.SIGKILL)
         return {"x": np.array(part * 2)}
 
-    assert mapped(engine, killed_once, range(20)) == [2 * part for part in range(20)]
+    progress = Notes()
+    assert mapped(engine, killed_once, range(20), progress=progress) == [2 * part for part in range(20)]
+    assert progress.notes[0] == "on 3 CPUs"
+    assert re.fullmatch(r"on 3 CPUs, \d+ lost with workers", progress.notes[-1])
 
 
 def test_a_part_that_always_kills_its_worker_ends_the_training(engine, monkeypatch):
@@ -110,40 +79,36 @@ def test_a_part_that_always_kills_its_worker_ends_the_training(engine, monkeypat
         mapped(engine, lambda shared, part: os.kill(os.getpid(), signal.SIGKILL), [1])
 
 
-def test_an_error_on_a_worker_is_raised_as_it_was(engine):
-    def failing(shared, part):
-        raise ParameterError("C is too large")
+def test_results_wait_in_the_checkpoint_where_they_are_too_many_for_memory(engine, tmp_path, monkeypatch):
+    held = []
+    hold = flight.Flight._hold
 
-    with pytest.raises(ParameterError, match="C is too large"):
-        mapped(engine, failing, [1, 2])
+    def watched(self, *arguments, **options):
+        hold(self, *arguments, **options)
+        held.append(sum(arrays is not None for arrays in self._found.values()))
+
+    monkeypatch.setattr(flight.Flight, "_hold", watched)
+    monkeypatch.setattr(flight, "_HELD", 100)  # a dozen numbers
+    folder = tmp_path / "partial"
+    for resume in (False, True):
+        checkpoint = Checkpoint(folder, resume=resume)
+        checkpoint.open({})
+        found = mapped(engine, lambda shared, part: {"x": np.array(part)}, range(60), checkpoint=checkpoint)
+        assert found == list(range(60))
+        checkpoint._unlock()
+    assert max(held) == 12
 
 
 def test_arrays_beyond_the_object_store_spill(engine):
-    shared = [np.full(STORE // 8, number, np.float64) for number in range(2)]  # each fills the store of a node
-    found = mapped(engine, lambda shared, part: {"x": shared[part][-1:]}, [0, 1, 0], shared)
-    assert found == [[0], [1], [0]]
+    sizes = (STORE, STORE, 3 * STORE // 2)  # each fills the store of a node, the last is larger
+    shared = [np.full(size // 8, number, np.float64) for number, size in enumerate(sizes)]
+    found = mapped(engine, lambda shared, part: {"x": shared[part][-1:]}, [0, 1, 2, 0], shared)
+    assert found == [[0], [1], [2], [0]]
 
 
-def test_what_no_node_can_hold_is_refused_by_name(engine):
-    with pytest.raises(ParameterError, match=r"a part needs 1000000.0 GB of memory, but the largest node, .* offers"):
-        mapped(engine, lambda shared, part: {}, [1], memory=10**15)
-
-
-def test_other_versions_on_a_node_are_named(engine, monkeypatch):
-    monkeypatch.setattr(engine_module, "versions", lambda: {"Python": "3.11.0", "longtail": "9.9"})
-    engine._checked.clear()
-    with pytest.raises(ParameterError, match=r"node .* has Python .*, longtail 0.* but this machine has .* 9.9"):
-        engine.check_nodes()
-
-
-def test_a_file_that_a_node_does_not_see_is_named(engine, tmp_path):
-    array = np.memmap(tmp_path / "x", np.uint8, "w+", shape=2 << 20)
-    array.flush()
-    mapped_array = np.memmap(tmp_path / "x", np.uint8, "r")
-    os.rename(tmp_path / "x", tmp_path / "y")
-    (tmp_path / "x").write_bytes(b"other")  # what another machine may have under this name
-    with pytest.raises(TrainingError, match=r"does not see .*x, which the data is mapped from"):
-        mapped(engine, lambda shared, part: {"x": shared[:1]}, [1], mapped_array)
+def test_results_beyond_the_object_store_spill(engine):
+    found = mapped(engine, lambda shared, part: {"x": np.full(3 * STORE // 16, part, np.float64)}, [1, 2])
+    assert [(len(values), values[-1]) for values in found] == [(3 * STORE // 16, 1), (3 * STORE // 16, 2)]
 
 
 def test_a_node_that_is_lost_costs_only_its_parts(engine, cluster):
@@ -157,21 +122,6 @@ def test_a_node_that_is_lost_costs_only_its_parts(engine, cluster):
     remover.start()
     assert mapped(engine, slow, range(100)) == list(range(100))
     remover.join()
-
-
-def workers_of(session: str) -> list[int]:
-    """Return the processes that compute parts at this moment, below a node of this session of Ray."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if not (folder / "cmdline").read_bytes().startswith(b"ray::compute_parts"):
-                continue
-            parent = (folder / "status").read_text().partition("PPid:")[2].split()[0]
-            if session.encode() in Path("/proc", parent, "cmdline").read_bytes():
-                found.append(int(folder.name))
-        except OSError:  # it has just ended
-            continue
-    return found
 
 
 def test_a_model_survives_twenty_killed_workers_and_a_lost_node(engine, cluster):
@@ -227,6 +177,8 @@ DRIVER = """
 import sys, time
 import numpy as np
 from longtail.core.checkpoint import Checkpoint
+from longtail.core.checkpoint import Checkpoint
+from longtail.core.progress import Silent
 from longtail.core.run import Run
 from longtail.engine.ray import RayEngine
 
@@ -255,11 +207,6 @@ def test_a_killed_driver_goes_on_where_its_checkpoint_ends(cluster, tmp_path):
     done = subprocess.run([*command, "resume"], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == str(sum(range(12)))
     assert all((tmp_path / f"computed-{part}").read_text() == "x" for part in kept)
-
-
-def test_where_there_is_no_cluster_the_message_says_how_to_start_one():
-    with pytest.raises(ParameterError, match=r"no Ray cluster at 127.0.0.1:1 \(Connection refused\); start one with"):
-        RayEngine("127.0.0.1:1")._initialise(ray)
 
 
 def test_the_command_line_trains_predicts_and_tunes_on_a_cluster(engine, cluster, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 
 import numpy as np
@@ -61,6 +62,10 @@ def test_a_mapped_array_is_mapped_again_instead_of_sent(store, tmp_path):
     found = unpack(content, [])
     np.testing.assert_array_equal(found["x"], np.arange(500.0))
     np.testing.assert_array_equal(found["some"], np.arange(100, 300))
+    save_file({"x": np.arange(500.0) + 1, "y": np.arange(500)}, tmp_path / "b.safetensors")
+    os.replace(tmp_path / "b.safetensors", tmp_path / "a.safetensors")  # other data of the same size
+    with pytest.raises(FileNotFoundError, match="another file"):
+        unpack(content, [])
     (tmp_path / "a.safetensors").unlink()
     with pytest.raises(FileNotFoundError) as error:
         unpack(content, [])

@@ -20,6 +20,7 @@ from longtail.app.cli import main
 from longtail.bench.study import read_file
 from longtail.core.model import load_model
 from longtail.data import Dataset, read_dataset, write_dataset
+from longtail.errors import EngineError
 from longtail.tune.study import FORMAT
 
 
@@ -87,6 +88,21 @@ def test_a_killed_search_ends_with_the_same_trials(cli, xc, tmp_path):
     assert code == 0, err
     assert journal(killed) == journal(whole)
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_cluster_that_fails_ends_the_search_and_fails_no_trial(cli, xc, monkeypatch):
+    study = ("tune", xc / "train.txt", "--model", "dismec", "--trials", 3, "--study")
+    assert cli(*study, xc / "whole.log")[0] == 0
+
+    def failing(*arguments, engine, **options):
+        raise EngineError("the Ray node of this machine ended")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("longtail.tune.search.fit", failing)
+        code, _, err = cli(*study, xc / "s.log")
+    assert (code, "the Ray node of this machine ended" in err, "default parameters" in err) == (2, True, False)
+    assert cli(*study, xc / "s.log", "--resume")[0] == 0
+    assert journal(xc / "s.log") == journal(xc / "whole.log")
 
 
 def test_one_objective_with_folds_and_a_limit(cli, texts):

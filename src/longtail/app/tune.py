@@ -106,7 +106,7 @@ def tune(
         say(f"nothing to resume in {study}; starting from the beginning")
     dataset = read(data, reading)
     plan = plan_of(asked, text=dataset.X is None)
-    _check_dataset(plan, dataset, data)
+    _check_models(plan, dataset, data, place)
     parts = parts_of(dataset, asked, plan, data)
     with place.engine() as engine:
         found = _search(study, plan, parts, identity_of(dataset, asked, plan), asked, engine)
@@ -119,11 +119,14 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _check_dataset(plan: Any, dataset: Any, data: Path) -> None:
+def _check_models(plan: Any, dataset: Any, data: Path, place: Place) -> None:
+    """Raise an error if a model cannot use this dataset, or cannot train where it is to train."""
     from longtail.app.train import check_points
 
     for name in plan.spaces:
-        check_points(plan.candidate(name, {}).estimator(text=dataset.X is None), dataset, data, name, separate=False)
+        estimator = plan.candidate(name, {}).estimator(text=dataset.X is None)
+        place.check_model(estimator)
+        check_points(estimator, dataset, data, name, separate=False)
 
 
 def _search(study: Path, plan: Any, parts: Any, identity: dict[str, Any], asked: Any, engine: Any) -> list[Any]:

@@ -7,22 +7,27 @@ import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from longtail.core.engine import Arrays, Task
 from longtail.engine.transport import pack
 from longtail.engine.worker import compute_parts, versions
-from longtail.errors import LongtailError, TrainingError
+from longtail.errors import EngineError, LongtailError, TrainingError, first_line
+
+if TYPE_CHECKING:
+    from longtail.engine.ray import RayEngine
 
 logger = logging.getLogger(__name__)
 
 _SECONDS = 5.0  # that a bundle of parts should take: then what Ray adds does not matter
 _PER_CPU = 2  # bundles in flight, so that none waits for the driver
 _WAIT = 2.0  # seconds between looks at the cluster
+_PATIENCE = 60.0  # seconds without a node that could compute a part, until a warning
 _MOST_KILLED = 25  # times that a worker may end with the same part: then it is the part
 _MOST_WITHOUT_MEMORY = 5
+_HELD = 1 << 30  # bytes of results that wait in memory for their turn; others wait in the checkpoint
 
 
 class Flight:
@@ -32,20 +37,23 @@ class Flight:
     ----------
     task : Task
         What to compute.
+    cluster : RayEngine
+        Where to compute it.
     sent : callable
         Returns the reference to a large array; see `transport.Sent`.
     """
 
-    def __init__(self, task: Task, sent: Callable[[Any], Any]) -> None:
+    def __init__(self, task: Task, cluster: RayEngine, sent: Callable[[Any], Any]) -> None:
         import ray
 
-        self.ray, self.task = ray, task
+        self.ray, self.task, self.cluster = ray, task, cluster
         content, self._references = pack(task.shared, sent, ray.cloudpickle.CloudPickler)
         self._content, self._key = ray.put(content), uuid.uuid4().hex
         self._compute = ray.remote(num_cpus=1, max_retries=0, memory=task.memory or None)(compute_parts)
         self._waiting: deque[int] = deque()
         self._pending: dict[Any, list[int]] = {}
-        self._found: dict[int, Arrays] = {}
+        self._found: dict[int, Arrays | None] = {}  # None: in the checkpoint
+        self._n_bytes = 0  # of those in memory
         self._lost: Counter[str] = Counter()
         self._failures: Counter[tuple[str, int]] = Counter()
         self._seconds = _SECONDS  # of a part, lately
@@ -58,13 +66,13 @@ class Flight:
             if saved is None:
                 self._waiting.append(number)
             else:
-                self._found[number] = saved
+                self._hold(number, saved, in_checkpoint=True)
         for number in range(len(self.task.parts)):
             while number not in self._found:
                 self._look()
                 self._send()
                 self._take()
-            yield self._found.pop(number)
+            yield self._turn(number)
 
     def end(self) -> None:
         """Cancel what is still in flight."""
@@ -77,9 +85,12 @@ class Flight:
         if time.monotonic() - self._looked < _WAIT:
             return
         self._looked = time.monotonic()
-        cpus = int(self.ray.cluster_resources().get("CPU", 0))
-        if not cpus and time.monotonic() - self._busy > 60:
-            logger.warning("the Ray cluster has no node with a CPU; waiting for one")
+        cpus = sum(int(node["Resources"]["CPU"]) for node in self.cluster.nodes(self.task.memory))
+        if not cpus and time.monotonic() - self._busy > _PATIENCE:
+            logger.warning(
+                "the Ray cluster has no node with a CPU and %s of memory for a part; waiting for one",
+                written(self.task.memory),
+            )
             self._busy = time.monotonic()
         self._cpus = max(cpus, 1)
         lost = "".join(f", {count} lost with {what}" for what, count in sorted(self._lost.items()))
@@ -111,24 +122,42 @@ class Flight:
             self._busy = time.monotonic()
             for number, arrays in zip(numbers, found, strict=True):
                 # Copied: what Ray returns is a view of its object store, which has to hold the next results.
-                self._found[number] = {name: np.array(array) for name, array in arrays.items()}
+                copies = {name: np.array(array) for name, array in arrays.items()}
                 if self.task.keep:
-                    self.task.save(number, self._found[number])
+                    self.task.save(number, copies)
+                self._hold(number, copies, in_checkpoint=self.task.keep and self.task.checkpoint is not None)
+
+    def _hold(self, number: int, arrays: Arrays, *, in_checkpoint: bool) -> None:
+        """Keep a result until its turn: in memory, unless many wait there and the checkpoint has it, too."""
+        size = _size(arrays)
+        if in_checkpoint and self._n_bytes + size > _HELD:
+            self._found[number] = None
+            return
+        self._found[number] = arrays
+        self._n_bytes += size
+
+    def _turn(self, number: int) -> Arrays:
+        """Return a result that was found, which is then no longer held."""
+        arrays = self._found.pop(number)
+        if arrays is None:
+            return self.task.result(number)
+        self._n_bytes -= _size(arrays)
+        return arrays
 
     def _again(self, numbers: list[int], error: Exception) -> None:
         """Queue lost parts once more, or raise the error if it would come back."""
         kinds = self.ray.exceptions
         if isinstance(error, kinds.RayTaskError):
-            raise _cause(error)
+            raise self._cause(error)
         if isinstance(error, kinds.LocalRayletDiedError):
-            raise TrainingError("the Ray node of this machine ended; start it and resume") from error
+            raise EngineError("the Ray node of this machine ended; start it and resume") from error
         what, most = "nodes", 0
         if isinstance(error, kinds.OutOfMemoryError):
             what, most = "too little memory", _MOST_WITHOUT_MEMORY
         elif isinstance(error, kinds.WorkerCrashedError):
             what, most = "workers", _MOST_KILLED
         elif not isinstance(error, (kinds.NodeDiedError, kinds.ObjectLostError, kinds.ObjectFetchTimedOutError)):
-            raise TrainingError(f"Ray could not run a part: {str(error).strip() or type(error).__name__}") from error
+            raise EngineError(f"Ray could not run a part: {str(error).strip() or type(error).__name__}") from error
         self._lost[what] += 1
         self._failures[what, numbers[0]] += 1
         if most and self._failures[what, numbers[0]] >= most:
@@ -139,10 +168,18 @@ class Flight:
         logger.info("%d parts were lost with %s; computing them again", len(numbers), what)
         self._waiting.extendleft(reversed(numbers))
 
+    def _cause(self, error: Any) -> Exception:
+        """Return the error that was raised on a worker, as the caller would see it without Ray."""
+        if isinstance(error.cause, LongtailError):
+            return error.cause
+        self.cluster.check_nodes()  # a node without longtail may have come, which could not even begin
+        return EngineError(f"a Ray worker could not begin to compute parts: {first_line(error.cause)}")
 
-def _cause(error: Any) -> Exception:
-    """Return the error that was raised on a worker, as the caller would see it without Ray."""
-    cause = error.cause
-    if isinstance(cause, LongtailError):
-        return cause
-    return TrainingError(f"a part failed on a Ray worker: {type(cause).__name__}: {cause}")
+
+def written(n_bytes: int) -> str:
+    """Return a size for a message."""
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"
+
+
+def _size(arrays: Arrays) -> int:
+    return sum(array.nbytes for array in arrays.values())

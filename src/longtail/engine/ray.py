@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import signal
-import socket
 import threading
 from collections.abc import Iterator
 from typing import Any, Self
 
 from longtail.core.engine import Arrays, Engine, Task
-from longtail.engine.flight import Flight
+from longtail.engine.address import START, check_address
+from longtail.engine.flight import Flight, written
 from longtail.engine.transport import Sent
 from longtail.engine.worker import described, versions
-from longtail.errors import ParameterError
+from longtail.errors import EngineError, MissingExtraError, ParameterError, first_line
 
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 60.0  # seconds until a node must have answered
-_START = "start one with `ray start --head`, and `ray start --address=HOST:PORT` on every other node"
+_LONGEST = 500  # characters of what Ray says
 
 
 class RayEngine(Engine):
@@ -60,7 +61,11 @@ class RayEngine(Engine):
         Raises
         ------
         ParameterError
-            If there is no Ray, no cluster at the address, or a node has other versions.
+            If there is no cluster at the address.
+        EngineError
+            If a node has other versions.
+        MissingExtraError
+            If Ray is not installed.
         """
         ray = _ray()
         if not ray.is_initialized():
@@ -82,32 +87,42 @@ class RayEngine(Engine):
             _ray().shutdown()
 
     def _initialise(self, ray: Any) -> None:
-        host, _, port = self.address.rpartition(":")
-        if host and port.isdigit():
-            _check_listening(host, int(port))
+        check_address(self.address)
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "include_dashboard": None}
         if self.address == "local":
             quiet["include_dashboard"] = False
+        # The first part that fails ends the training with its error; Ray would print those of others on the way out.
+        os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
         try:
             with _own_signals():
                 ray.init(address=self.address, **quiet)
         except ConnectionError as error:
-            where = "on this machine" if self.address == "auto" else f"at {self.address}"
-            raise ParameterError(f"there is no Ray cluster {where}; {_START}") from error
-        except ValueError as error:
-            raise ParameterError(f"{self.address!r} is no address of a Ray cluster ({_first_line(error)})") from error
-        except RuntimeError as error:
+            if self.address == "auto":
+                raise ParameterError(f"there is no Ray cluster on this machine; {START}") from error
             raise ParameterError(
-                f"could not join the Ray cluster at {self.address!r}: {_first_line(error)}; this machine must be one "
-                "of its nodes, with the same versions of Python and Ray"
+                f"the Ray cluster at {self.address} does not let this process in ({first_line(error)}); where it asks "
+                "for a token, set RAY_AUTH_MODE=token, with the same token on all nodes"
+            ) from error
+        except ValueError as error:
+            raise ParameterError(f"{self.address!r} is no address of a Ray cluster ({first_line(error)})") from error
+        except (RuntimeError, ray.exceptions.RayError) as error:
+            reason = " ".join(str(error).split())[:_LONGEST]
+            raise ParameterError(
+                f"could not join the Ray cluster at {self.address!r}: {reason}; this machine must be one of its nodes, "
+                "with the same versions of Python and Ray, and the same token"
             ) from error
 
-    def nodes(self) -> list[dict[str, Any]]:
-        """Return the nodes that are alive and have CPUs."""
-        return [node for node in _ray().nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+    def nodes(self, memory: int = 0) -> list[dict[str, Any]]:
+        """Return the nodes that are alive and have a CPU and so many bytes of memory."""
+        wanted = {"CPU": 1, "memory": memory}
+        return [
+            node
+            for node in _ray().nodes()
+            if node["Alive"] and all(node["Resources"].get(name, 0) >= least for name, least in wanted.items())
+        ]
 
     def check_nodes(self) -> None:
-        """Raise ParameterError if a node lacks longtail, has another version of it, or does not answer."""
+        """Raise EngineError if a node lacks longtail or has another version; one that does not answer is logged."""
         ray = _ray()
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -123,23 +138,28 @@ class RayEngine(Engine):
         for reference in answered:
             try:
                 found = ray.get(reference)
+            except ray.exceptions.RayTaskError as error:
+                raise EngineError(
+                    f"node {asked[reference]} cannot say which versions it has ({first_line(error.cause)}); install "
+                    f"{described(versions())} there, as on this machine"
+                ) from error
             except ray.exceptions.RayError:
                 continue  # it is gone
             if found != versions():
-                raise ParameterError(
+                raise EngineError(
                     f"node {asked[reference]} has {described(found)}, but this machine has {described(versions())}; "
-                    "install the same on all nodes, where the Python of Ray finds it"
+                    "install the same on all nodes, where the Python of Ray finds it, and resume what was interrupted"
                 )
         self._checked.update(new)
 
     def check_memory(self, wanted: int) -> None:
-        """Raise ParameterError if no node has the memory that one part needs."""
+        """Raise EngineError if no node has the memory that one part needs."""
         most = {_name(node): int(node["Resources"].get("memory", 0)) for node in self.nodes()}
         if most and wanted > max(most.values()):
             name = max(most, key=lambda node: most[node])
-            raise ParameterError(
-                f"a part needs {wanted / 1e9:.1f} GB of memory, but the largest node, {name}, offers "
-                f"{most[name] / 1e9:.1f} GB; add larger nodes, or start Ray there with --memory"
+            raise EngineError(
+                f"a part needs {written(wanted)} of memory, but the largest node, {name}, offers "
+                f"{written(most[name])}; add larger nodes, or start Ray there with --memory"
             )
 
     @contextlib.contextmanager
@@ -149,7 +169,7 @@ class RayEngine(Engine):
         assert self.sent is not None
         self.check_nodes()
         self.check_memory(task.memory)
-        flight = Flight(task, self.sent)
+        flight = Flight(task, self, self.sent)
         try:
             with task.counted(range(len(task.parts)), flight.results()) as counted:
                 yield counted
@@ -161,7 +181,7 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise ParameterError("Ray is not installed; pip install 'longtail[distributed]'") from error
+        raise MissingExtraError("Ray", "distributed", "work on a cluster") from error
     return ray
 
 
@@ -185,15 +205,6 @@ def _name(node: dict[str, Any]) -> str:
     return f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
 
 
-def _check_listening(host: str, port: int) -> None:
-    """Raise ParameterError if nothing listens there; Ray itself would wait much longer."""
-    try:
-        socket.create_connection((host, port), timeout=5).close()
-    except OSError as error:
-        reason = error.strerror or error
-        raise ParameterError(f"there is no Ray cluster at {host}:{port} ({reason}); {_START}") from error
-
-
 @contextlib.contextmanager
 def _own_signals() -> Iterator[None]:
     """Keep the handlers of signals, which Ray replaces: the command line has its own, to keep finished parts."""
@@ -206,7 +217,3 @@ def _own_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

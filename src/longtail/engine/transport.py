@@ -8,6 +8,7 @@ Workers on one machine read the same copy. An array that is mapped from a file i
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import math
 import os
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGE = 1 << 20  # bytes
+_PIECES, _PIECE = 16, 4096  # pieces of a mapped array that are compared, and bytes of each
 
 
 class Sent:
@@ -74,7 +76,7 @@ def pack(value: Any, sent: Callable[[NDArray[Any]], Any], pickler: type[pickle.P
             if not item.flags.c_contiguous:
                 return None
             if (file := _mapped_file(item)) is not None:
-                return ("file", *file, item.dtype.str, item.shape)
+                return ("file", *file, item.dtype.str, item.shape, _sample(item))
             if _memory(item) not in places:
                 places[_memory(item)] = len(references)
                 references.append(sent(item))
@@ -93,11 +95,13 @@ def unpack(content: bytes, arrays: Sequence[NDArray[Any]]) -> Any:
             if key[0] == "array":
                 _, place, dtype, shape = key
                 return np.ndarray(shape, dtype, buffer=arrays[place])
-            _, path, offset, dtype, shape = key
+            _, path, offset, dtype, shape, sample = key
             end = offset + math.prod(shape) * np.dtype(dtype).itemsize
-            if not os.path.isfile(path) or os.path.getsize(path) < end:
-                raise FileNotFoundError(errno.ENOENT, "not there, or another file", path)
-            return np.memmap(path, np.dtype(dtype), "r", offset, shape)
+            if os.path.isfile(path) and os.path.getsize(path) >= end:
+                array = np.memmap(path, np.dtype(dtype), "r", offset, shape)
+                if _sample(array) == sample:
+                    return array
+            raise FileNotFoundError(errno.ENOENT, "not there, or another file", path)
 
     return Unpacker(io.BytesIO(content)).load()
 
@@ -105,6 +109,13 @@ def unpack(content: bytes, arrays: Sequence[NDArray[Any]]) -> Any:
 def _memory(array: NDArray[Any]) -> tuple[int, int]:
     """Return place and size of an array in memory: views of one array, read-only or of another type, have the same."""
     return int(array.ctypes.data), array.nbytes
+
+
+def _sample(array: NDArray[Any]) -> bytes:
+    """Return a digest of some pieces of an array: a file of the same name and size may be that of other data."""
+    content = array.reshape(-1).view(np.uint8)
+    starts = np.linspace(0, max(content.size - _PIECE, 0), _PIECES).astype(np.int64)
+    return hashlib.sha256(b"".join(content[start : start + _PIECE].tobytes() for start in starts)).digest()
 
 
 def _mapped_file(array: NDArray[Any]) -> tuple[str, int] | None:

@@ -11,7 +11,7 @@ import longtail
 from longtail.core.engine import Arrays, Work
 from longtail.core.threads import limit_threads
 from longtail.engine.transport import unpack
-from longtail.errors import ParameterError, TrainingError
+from longtail.errors import EngineError, LongtailError, TrainingError
 
 # What the last task shared, by its key: the parts of a task reach a worker one after another.
 _held: tuple[str, Any] | None = None
@@ -49,13 +49,21 @@ def compute_parts(
     """
     global _held
     if versions() != wanted:
-        raise ParameterError(f"node {node_name()} has {described(versions())}, but the driver has {described(wanted)}")
+        raise EngineError(
+            f"node {node_name()} has {described(versions())}, but the driver has {described(wanted)}; install the same "
+            "on all nodes, and resume"
+        )
     if _held is None or _held[0] != key:
         limit_threads(1)  # Ray gives a task one CPU
         _held = None  # frees the arrays of the last task before those of this one arrive
         _held = key, _received(content, references)
     started = time.perf_counter()
-    results = [work(_held[1], part) for part in parts]
+    try:
+        results = [work(_held[1], part) for part in parts]
+    except LongtailError:
+        raise
+    except Exception as error:
+        raise TrainingError(f"a part failed on node {node_name()}: {type(error).__name__}: {error}") from error
     return results, time.perf_counter() - started
 
 
@@ -70,7 +78,8 @@ def _received(content: bytes, references: list[Any]) -> Any:
     try:
         return unpack(content, ray.get(references))
     except FileNotFoundError as error:
-        raise TrainingError(
-            f"node {node_name()} does not see {error.filename}, which the data is mapped from; put it where all nodes "
-            "see it under the same path, or give the data as a file, which is read and sent"
+        raise EngineError(
+            f"node {node_name()} does not see {error.filename}, which the data is mapped from, or sees another file by "
+            "that name; put it where all nodes see it under the same path, or give the data as a file, which is read "
+            "and sent"
         ) from error

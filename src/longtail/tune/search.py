@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from longtail.core.engine import Engine, Threads
-from longtail.errors import LongtailError, ParameterError
+from longtail.errors import EngineError, LongtailError, ParameterError
 from longtail.tune.candidate import Candidate
 from longtail.tune.curve import told
 from longtail.tune.fit import Outcome, fit
@@ -125,6 +125,8 @@ class Search:
             outcome = fit(candidate, self.parts, self.plan.objectives, after=after, engine=self.engine)
         except Ended:
             study.tell(trial, state=TrialState.PRUNED)
+        except EngineError:  # the trial is not to blame: a search that is resumed runs it again
+            raise
         except LongtailError as error:
             trial.set_user_attr("error", str(error))
             study.tell(trial, state=TrialState.FAIL)
