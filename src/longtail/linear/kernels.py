@@ -51,11 +51,16 @@ def one_pass(order, loss, X, norms, weights, labels, costs, duals, W, live, sums
     sums: (2, BLOCK) float64; primal loss and dual value f(a), each as of the visit of a point, are added to it.
     active: set to 1 for points with a dual variable above 0 (logistic: a/c above _MATTERS) in some live lane, else 0.
     """
+    room = np.empty((7, BLOCK), np.float32)
+    _pass(order, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, room)
+
+
+@njit(cache=True, nogil=True, allocates=False, fastmath={"contract", "nnan", "nsz"})
+def _pass(order, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, room):
     indptr, indices, data = X
     label_ptr, label_lane, relevance = labels
-    z, step = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
-    y, c, reach = np.full(BLOCK, -_ONE), costs[0].copy(), _reach(live)
-    part = np.zeros((2, BLOCK), np.float32)
+    z, y, c, reach, step, part = room[0], room[1], room[2], room[3], room[4], room[5:]
+    _start(costs, live, y, c, reach, part)
     counted = 0
     for o in range(order.shape[0]):
         i = order[o]
@@ -101,14 +106,13 @@ def _fetch_duals(i, duals, active):
             prefetch(duals, np.int64(i) * BLOCK + b)
 
 
-@njit(cache=True, nogil=True)
-def _reach(live):
-    """Return the score per lane above which a negative is not settled: never in lanes that left."""
-    reach = np.full(BLOCK, -_ONE)
+@njit(cache=True, nogil=True, allocates=False)
+def _start(costs, live, y, c, reach, part):
+    """Set y and c to those of a negative, `reach` to the score above which it is not settled, and sums to 0."""
     for b in range(BLOCK):
-        if live[b] <= _ZERO:
-            reach[b] = np.inf
-    return reach
+        y[b], c[b] = -_ONE, costs[0, b]
+        reach[b] = -_ONE if live[b] > _ZERO else np.inf  # never in lanes that left
+        part[0, b] = part[1, b] = _ZERO
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
@@ -139,12 +143,12 @@ def _logistic_terms(part, b, margin, a, cost):
     part[1, b] -= cost * (share * np.log(share) + (_ONE - share) * np.log1p(-share))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def _flush(part, sums):
     for b in range(BLOCK):
         sums[0, b] += part[0, b]
         sums[1, b] += part[1, b]
-    part[:] = 0
+        part[0, b] = part[1, b] = _ZERO
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
@@ -156,12 +160,17 @@ def evaluate(loss, X, weights, labels, costs, duals, W, live, sums, active):
     active: on entry, 0 only for points whose live dual variables are all zero; on return, 1 for points that are not
     settled: some live lane has a dual variable above zero or a margin on the wrong side (logistic: as in `one_pass`).
     """
+    sums[:] = 0
+    room = np.empty((6, BLOCK), np.float32)
+    _look(loss, X, weights, labels, costs, duals, W, live, sums, active, room)
+
+
+@njit(cache=True, nogil=True, allocates=False, fastmath={"contract", "nnan", "nsz"})
+def _look(loss, X, weights, labels, costs, duals, W, live, sums, active, room):
     indptr, indices, data = X
     label_ptr, label_lane, relevance = labels
-    z = np.empty(BLOCK, np.float32)
-    y, c, reach = np.full(BLOCK, -_ONE), costs[0].copy(), _reach(live)
-    part = np.zeros((2, BLOCK), np.float32)
-    sums[:] = 0
+    z, y, c, reach, part = room[0], room[1], room[2], room[3], room[4:]
+    _start(costs, live, y, c, reach, part)
     for i in range(active.shape[0]):
         _fetch_duals(min(i + _AHEAD, active.shape[0] - 1), duals, active)
         block_dots(W, indices, data, indptr[i], indptr[i + 1], z)

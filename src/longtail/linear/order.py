@@ -32,7 +32,7 @@ def shuffled(points, state):
     return order
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def shuffle(items, n, state):
     """Shuffle the first n items in place; `state` is an array of one uint64 above 0, which is advanced."""
     random = state[0]
