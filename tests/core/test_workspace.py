@@ -128,11 +128,35 @@ def test_points_by_feature_and_their_moments(tmp_path, monkeypatch, mapped):
     weights = np.linspace(0.5, 2, 40).astype(np.float32)
     entries = by_feature(X, Workspace(tmp_path if mapped else None))
     wanted = X.tocsc()
-    np.testing.assert_array_equal(entries.ptr, wanted.indptr)
+    np.testing.assert_array_equal(entries.ptr_of_features(), wanted.indptr)
     np.testing.assert_array_equal(entries.points, wanted.indices)
     np.testing.assert_array_equal(entries.values, wanted.data)
-    largest, weight, square = moments(entries, weights)
+    np.testing.assert_array_equal(entries.bounds, dense.max(axis=0))
+    weight, square = moments(entries, weights)
     dense = dense.astype(np.float64)
-    np.testing.assert_allclose(largest, np.abs(dense).max(axis=0))
     np.testing.assert_allclose(weight, weights @ (dense != 0), rtol=1e-6)
     np.testing.assert_allclose(square, weights @ dense**2, rtol=1e-6)
+
+
+def test_common_features_have_lists_by_falling_value():
+    X = sparse.random(400, 12, 0.5, format="csr", random_state=4, dtype=np.float32)
+    X.data[::7] *= -1
+    X.data[::5] = 1
+    counts = np.bincount(X.indices, minlength=12)
+    entries = by_feature(X, Workspace(), common=float(np.median(counts)))
+    assert set(np.diff(entries.lists)) == {1, 8}
+    wanted = X.tocsc()
+    for f in range(12):
+        assert (np.diff(entries.lists)[f] > 1) == (counts[f] >= np.median(counts))
+        own = slice(*entries.ptr_of_features()[[f, f + 1]])
+        order = np.argsort(entries.points[own])
+        np.testing.assert_array_equal(entries.points[own][order], wanted[:, [f]].indices)
+        np.testing.assert_array_equal(entries.values[own][order], wanted[:, [f]].data)
+        for number in range(*entries.lists[[f, f + 1]]):
+            part = slice(*entries.ptr[[number, number + 1]])
+            assert (np.diff(entries.points[part].astype(np.int64)) > 0).all()
+            assert (entries.values[part] <= entries.bounds[number]).all()
+            if number + 1 < entries.lists[f + 1]:
+                assert (entries.values[part] > entries.bounds[number + 1]).all()
+    weights = np.linspace(0.5, 2, 400).astype(np.float32)
+    np.testing.assert_allclose(moments(entries, weights)[0], weights @ (X.toarray() != 0), rtol=1e-6)

@@ -13,7 +13,15 @@ from longtail.core.checkpoint import Checkpoint
 from longtail.core.run import Run
 from longtail.errors import ParameterError
 from longtail.linear import rare
-from longtail.linear.rare_kernels import MARGIN, _kth_smallest, _widened, find_near, solve_rows, train_label
+from longtail.linear.rare_kernels import (
+    MARGIN,
+    Settings,
+    _kth_smallest,
+    _widened,
+    find_near,
+    solve_rows,
+    train_label,
+)
 from longtail.linear.rare_problem import (
     LEAST_COST,
     Rows,
@@ -26,6 +34,7 @@ from longtail.linear.rare_problem import (
 )
 from longtail.metrics import evaluate
 
+SHARE = np.float32(0.25)
 DATA = make_longtail(n_points=2000, n_features=1500, n_labels=300, random_state=3)
 X, Y = DATA.train.X, DATA.train.Y
 COUNTS = np.bincount(Y.indices, minlength=Y.shape[1])
@@ -57,15 +66,15 @@ def prepared(sets, label, more=()):
     cut = cut_sample(points, sample, scratch, n_own)
     rows, far = start_rows(points, sample, cut, own, n_own, C * 3, bias, scratch)
     a = np.random.default_rng(5).random(rows.y.size).astype(np.float32)
-    leave_far(points, sample, far, own, 0, scratch, rows, a, np.zeros(n_own, np.float32), np.float32(0), bias)
+    leave_far(points, sample, far, own, 0, 0, rows, a, np.zeros(n_own, np.float32), np.float32(0), bias)
     w, bias_weight = weights_of(rows, a, n_own, bias)
     n_features, half = n_own, (own.size + near.size) // 2
     weigh_far(points, sample, far, scratch, rows, a, w, C, bias)
     for known, end in ((own.size, half), (half, near.size)):
-        bias_weight = leave_far(points, sample, far, near[:end], known, scratch, rows, a, w, bias_weight, bias)
-        n_features = number_features(points, near, known, end, scratch, n_features)
+        n_features, n_rows = number_features(points, near, known, end, scratch, n_features), rows.y.size
         rows = add_near(points, near[:end], known, scratch, rows, C, bias)
         a, w = _widened(a, rows.y.size), _widened(w, n_features)
+        bias_weight = leave_far(points, sample, far, near[:end], known, n_rows, rows, a, w, bias_weight, bias)
         weigh_far(points, sample, far, scratch, rows, a, w, C, bias)
     expected, expected_bias = weights_of(rows, a, n_features, bias)
     np.testing.assert_allclose(w, expected, atol=1e-4)
@@ -168,9 +177,9 @@ def test_near_points_are_those_with_a_score_above_the_margin():
     scratch.near[[3, 5]] = True
     scores = X[:, features] @ w
     gifts = X[:, features[w > 0]] @ w[w > 0]
-    assert find_near(sets._points, w, 200, np.float32(-1.1), 0, scratch)[0] > 10
+    assert find_near(sets._points, w, 200, np.float32(-1.1), SHARE, 0, scratch)[0] > 10
     for most, above in ((X.shape[0], scores), (0, gifts)):  # with all features, or, if there are too many, the best
-        n_found, lost = find_near(sets._points, w, 200, np.float32(-1.1), most, scratch)
+        n_found, lost = find_near(sets._points, w, 200, np.float32(-1.1), SHARE, most, scratch)
         found = scratch.found[:n_found]
         expected = np.setdiff1d(np.flatnonzero(above > MARGIN + 0.1), [3, 5])
         assert set(found) <= set(expected)  # small gifts are left out of the search
@@ -178,6 +187,20 @@ def test_near_points_are_those_with_a_score_above_the_margin():
         assert lost == pytest.approx(((scratch.found_scores[:n_found] - 0.1) ** 2).sum(), rel=1e-3)
         if most:
             np.testing.assert_allclose(scratch.found_scores[:n_found], scores[found], rtol=1e-4)
+
+
+def test_negative_values_list_no_point_twice():
+    signed = X.copy()
+    signed.data *= np.where(np.random.default_rng(2).random(X.nnz) < 0.5, -1, 1).astype(np.float32)
+    options = DiSMEC().solver_options()
+    sets = rare.WorkingSetSolver(signed, Y, options, positive_weights=np.ones(Y.shape[1]))
+    scratch = sets._own_scratch()
+    scratch.features[: X.shape[1]] = scratch.column[:] = np.arange(X.shape[1])
+    ones = np.ones(X.shape[1], np.float32)
+    n_found, _ = find_near(sets._points, ones, ones.size, np.float32(-1), SHARE, 0, scratch)
+    assert n_found > 100
+    assert np.unique(scratch.found[:n_found]).size == n_found
+    assert not scratch.scores.any()
 
 
 @pytest.mark.parametrize("weighting", [None, "pw", "pw-cb"])
@@ -276,20 +299,8 @@ def test_small_data_and_data_with_few_rare_labels_are_left_to_the_full_solver(mo
 def test_a_label_leaves_the_scratch_arrays_as_they_were():
     sets = solver()
     scratch, own = sets._own_scratch(), positives_of(int(RARE[0]))
-    one = np.float32(1)
-    train_label(
-        sets._points,
-        sets._sample,
-        own,
-        one,
-        one,
-        np.float32(0.5),
-        0.03,
-        30,
-        3,
-        1,
-        scratch,
-    )
+    settings = Settings(np.float32(1), np.float32(0.5), 0.03, 30, 3, 10, SHARE)
+    train_label(sets._points, sets._sample, own, np.float32(1), settings, 1, scratch)
     assert not scratch.near.any()
     assert (scratch.column == -1).all()
 

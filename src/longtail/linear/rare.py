@@ -20,7 +20,7 @@ from longtail.core.workspace import Workspace
 from longtail.linear import limits
 from longtail.linear.by_feature import by_feature, moments
 from longtail.linear.options import SolverOptions, TrainedBlock
-from longtail.linear.rare_kernels import train_labels
+from longtail.linear.rare_kernels import Settings, train_labels
 from longtail.linear.rare_problem import Points, Sample, Scratch
 
 # The logistic loss has a share at every point, and with the hinge, whose slacks weigh the same however small, the
@@ -30,17 +30,20 @@ LEAST_WORK = 1e8  # points x labels: below, the full solver takes seconds
 LEAST_SHARE = 0.3  # of the labels that are rare: below, the others take most of the time anyway
 GROUP = 64  # labels that are trained, and kept in a checkpoint, together
 
-_MOST_POSITIVES = 15  # of a rare label
+_LARGE = 100_000  # points from which on more labels are rare: a pass over all points takes long
+_MOST_POSITIVES = (15, 30)  # of a rare label, in a small and in a large training set
+_FOUND = (10, 30)  # near negatives that a search may add for each positive, likewise
 _SAMPLE = 256  # far points that stand for all
-_COMMON = 0.005  # share of the points from which on a feature is left to the sample
+_COMMON = 0.002  # share of the points from which on a feature is left to the sample
 _ROUNDS = 3  # solves per label
+_SHARE, _SHARES = 1.2, (0.1, 0.25)  # `Settings.share`: this over the root of the features per point, within limits
 _PASSES_PER_LOOK = 3
 
 
 def rare_labels(Y: sparse.csr_matrix, loss: str) -> NDArray[np.bool_]:
     """Return which labels are to be trained on working sets."""
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
-    rare = (counts > 0) & (counts <= _MOST_POSITIVES)
+    rare = (counts > 0) & (counts <= _MOST_POSITIVES[Y.shape[0] >= _LARGE])
     pays = Y.shape[0] * Y.shape[1] >= LEAST_WORK and rare.sum() >= LEAST_SHARE * (counts > 0).sum()
     return rare if pays and loss == LOSS else np.zeros_like(rare)
 
@@ -97,6 +100,8 @@ class WorkingSetSolver:
         self._costs = read_only(np.asarray(options.C * positive_weights, np.float32))
         weights = np.ones(X.shape[0], np.float32) if point_weights is None else np.asarray(point_weights, np.float32)
         self._points = _points(X, weights, workspace or Workspace())
+        # The more features a point has, the smaller are the gifts that make it near.
+        self._share = np.float32(np.clip(_SHARE / np.sqrt(max(X.nnz / X.shape[0], 1)), *_SHARES))
         self._sample = _sample(X, min(_SAMPLE, X.shape[0]), seed)
         self._scratch = threading.local()
 
@@ -115,8 +120,9 @@ class WorkingSetSolver:
         """Train some labels, each on its own; `duals` has no meaning here."""
         options = self.options
         max_looks = max(options.max_passes // _PASSES_PER_LOOK, 1)
-        settings = (
+        settings = Settings(
             np.float32(options.C), np.float32(options.bias), float(options.tol), max_looks, _ROUNDS,
+            _FOUND[self.n_points >= _LARGE], self._share,
         )  # fmt: skip
         prune = np.float32(min(options.prune, float(np.finfo(np.float32).max)))
         ptr, features, values, intercepts, gaps = train_labels(
@@ -149,11 +155,12 @@ def compile_kernels() -> None:
 
 
 def _points(X: sparse.csr_matrix, weights: NDArray[np.float32], workspace: Workspace) -> Points:
-    entries = by_feature(X, workspace)
+    common = _COMMON * X.shape[0]
+    entries = by_feature(X, workspace, common=common)
     found = Points(
         X.indptr.astype(np.int64), X.indices.view(np.uint32), X.data, weights,
         np.float32(weights.sum(dtype=np.float64)), *entries, *moments(entries, weights),
-        np.diff(entries.ptr) >= _COMMON * X.shape[0],
+        np.diff(entries.ptr_of_features()) >= common,
     )  # fmt: skip
     arrays: dict[str, Any] = {
         name: read_only(part) for name, part in found._asdict().items() if isinstance(part, np.ndarray)

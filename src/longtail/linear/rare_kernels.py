@@ -7,6 +7,8 @@ again from where it ended.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from longtail.core.compiled import copy_to, njit
@@ -17,13 +19,25 @@ from longtail.linear.sparse_rows import add_row, entries, row_dot
 MARGIN = np.float32(0.1)  # beyond -1, from which on a negative counts as near
 _EARLY_TOL = 0.3  # relative duality gap of a solve that is followed by a search
 _LEAVE = 0.03  # found points whose loss is below this share of the objective are left out
-_FOUND = 150  # near negatives that one search may add ...
-_FOUND_PER_POSITIVE = 10  # ... and this many more for each positive
+_FOUND = 150  # near negatives that one search may add, and more for each positive
 _PASSES_BEFORE_LOOK = 3
-_LEAST_GIFT = np.float32(0.05)  # to a score, below which a feature is skipped in the search for near points ...
-_LEAST_SHARE = np.float32(0.25)  # ... or below this share of what a point needs to be near
-_FEW = 0.25  # of the points, to which a search may give scores without looking at all of them afterwards
+_LEAST_NEED = np.float32(0.05)
+_LEAST_GIFT = np.float32(0.2)  # to a score, below which a list of points is left out of a search; times `share`
+_FEW = 0.1  # of the points: where a search gives more scores, all are cleared
 _POSITIVES_EVERY = 16  # visits between two returns to a positive
+
+
+class Settings(NamedTuple):
+    """How rare labels are trained."""
+
+    C: np.float32
+    bias: np.float32
+    tol: float  # relative duality gap
+    max_looks: int
+    rounds: int  # solves per label
+    found: int  # near negatives that one search may add for each positive
+    share: np.float32  # of what a point needs to be near, below which a gift is left out of a search
+
 
 _FAST = {"contract", "reassoc", "nsz", "nnan"}
 F32 = np.float32
@@ -48,7 +62,7 @@ def _visit(row, rows, diagonal, rate, a, w, bias_weight, bias):
     return bias_weight, slack
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@njit(cache=True, nogil=True, allocates=False, fastmath=_FAST, error_model="numpy")
 def _look(rows, a, w, bias_weight, bias, active):
     """Return the primal value, the relative duality gap and the number of rows that are not settled (`active`)."""
     lost, gained, n_active = 0.0, 0.0, 0
@@ -69,7 +83,7 @@ def _look(rows, a, w, bias_weight, bias, active):
     return primal, (primal - (gained - 0.5 * square)) / max(primal, 1e-30), n_active
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@njit(cache=True, nogil=True, allocates=False, fastmath=_FAST, error_model="numpy")
 def _pass(active, n_active, n_positives, rows, diagonal, rate, a, w, bias_weight, bias):
     """Visit the first n_active rows of `active`, in its order, and move those that are not settled to its front.
 
@@ -111,16 +125,17 @@ def solve_rows(rows, n_positives, a, w, bias_weight, bias, tol, max_looks, state
     return bias_weight, primal, gap
 
 
-@njit(cache=True, nogil=True)
-def find_near(points, w, n_features, bias_score, most, scratch):
+@njit(cache=True, nogil=True, allocates=False)
+def find_near(points, w, n_features, bias_score, share, most, scratch):
     """Find the points that score above -1 + MARGIN and are not near yet; returns their number and their loss.
 
-    An inverted index adds up what the features of large positive weight give to points; the few points that come close
-    to the margin by these are scored with all features. Points that are above it by the bias alone stay far.
+    An inverted index adds up what the features of large positive weight give to points, gifts below a `share` of what a
+    point needs left out; the few points that come close to the margin by these are scored with all features. Points
+    that are above it by the bias alone stay far.
     """
-    need = max(MARGIN - F32(1) - bias_score, _LEAST_GIFT)
-    enough = (F32(1) - _LEAST_SHARE) * need
-    n_close = _close(points, w, n_features, max(_LEAST_SHARE * need, _LEAST_GIFT), enough, scratch)
+    need = max(MARGIN - F32(1) - bias_score, _LEAST_NEED)
+    enough = (F32(1) - share) * need
+    n_close = _close(points, w, n_features, share * max(need, _LEAST_GIFT), enough, scratch)
     n_found, lost = 0, 0.0
     for t in range(n_close):
         i = np.int64(scratch.found[t])
@@ -141,44 +156,52 @@ def find_near(points, w, n_features, bias_score, most, scratch):
     return n_found, lost
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def _close(points, w, n_features, least, enough, scratch):
-    """List in `found` the points to which the features that may give `least` give more than `enough` together.
+    """List in `found` the points to which lists of features that may give `least` give more than `enough` together.
 
-    `scratch.scores` is zero before and after. It is cleared, and searched, along the features again where these are
-    rare: a look at all points would take longer than everything else.
+    `scratch.scores` is zero before and after. Gifts are never negative, so a point is listed when it passes `enough`.
     """
-    scores, touched = scratch.scores, 0
+    scores, touched, n_close = scratch.scores, 0, 0
     for k in range(n_features):
         f = scratch.features[k]
-        if w[k] * points.largest[f] >= least:
-            touched += points.by_feature_ptr[f + 1] - points.by_feature_ptr[f]
-            add_row(points.by_feature_ptr, points.by_feature_points, points.by_feature_values, f, w[k], scores)
-    n_close = 0
+        for own in range(points.lists[f], points.lists[f + 1]):
+            if w[k] * points.list_bounds[own] < least:
+                break  # later lists have smaller values
+            touched += points.list_ptr[own + 1] - points.list_ptr[own]
+            n_close = _give(points, own, w[k], enough, n_close, scratch)
+    for t in range(n_close):
+        scratch.found_scores[t] = scores[scratch.found[t]]
     if touched > _FEW * scores.shape[0]:
         for i in range(scores.shape[0]):
-            n_close = _take(i, enough, n_close, scratch)
+            scores[i] = 0
         return n_close
     for k in range(n_features):
         f = scratch.features[k]
-        if w[k] * points.largest[f] >= least:
-            for p in entries(points.by_feature_ptr, f):
-                n_close = _take(points.by_feature_points[p], enough, n_close, scratch)
+        for own in range(points.lists[f], points.lists[f + 1]):
+            if w[k] * points.list_bounds[own] < least:
+                break
+            for p in entries(points.list_ptr, own):
+                scores[points.list_points[p]] = 0
     return n_close
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _take(i, enough, n_close, scratch):
-    """List point i if it has more than `enough`, and clear its score."""
-    score = scratch.scores[i]
-    if score > enough:
-        scratch.found[n_close], scratch.found_scores[n_close] = i, score
-        n_close += 1
-    scratch.scores[i] = 0
+@njit(cache=True, nogil=True, allocates=False)
+def _give(points, own, weight, enough, n_close, scratch):
+    """Add a list of a feature to the scores of its points; returns the number of points that are listed by now."""
+    ids, values, scores, found = points.list_points, points.list_values, scratch.scores, scratch.found
+    for p in entries(points.list_ptr, own):
+        i = ids[p]
+        before = scores[i]
+        after = before + max(weight * values[p], F32(0))
+        scores[i] = after
+        if before <= enough and after > enough:
+            found[n_close] = i
+            n_close += 1
     return n_close
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def _kth_smallest(values, k):
     """Return what `np.partition(values, k)[k]` is, by Hoare's selection; NumPy's takes Numba 5 s to compile."""
     first, last = 0, values.shape[0] - 1
@@ -228,8 +251,9 @@ def _add_found(near, n_found, most, scratch):
 
 
 @njit(cache=True, nogil=True)
-def train_label(points, sample, positives, positive_cost, C, bias, tol, max_looks, rounds, seed, scratch):
+def train_label(points, sample, positives, positive_cost, settings, seed, scratch):
     """Train one label; gives the features of its problem, their weights, that of the bias, gap and near points."""
+    C, bias, tol = settings.C, settings.bias, settings.tol
     state = np.array([np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(7)], np.uint64)
     n_positives, near = positives.shape[0], positives.copy()
     for k in range(n_positives):
@@ -241,24 +265,25 @@ def train_label(points, sample, positives, positive_cost, C, bias, tol, max_look
     if bias > 0:  # starts at a score of -1
         a[far.rest] = F32(1) / (bias * bias)
         bias_weight = -a[far.rest] * bias
-    bias_weight = leave_far(points, sample, far, near, np.int64(0), scratch, rows, a, w, bias_weight, bias)
+    bias_weight = leave_far(points, sample, far, near, np.int64(0), np.int64(0), rows, a, w, bias_weight, bias)
     weigh_far(points, sample, far, scratch, rows, a, w, C, bias)
-    gap, most = np.inf, _FOUND + _FOUND_PER_POSITIVE * n_positives
-    for round_ in range(rounds):
-        last = round_ == rounds - 1
+    gap, most = np.inf, _FOUND + settings.found * n_positives
+    for round_ in range(settings.rounds):
+        last = round_ == settings.rounds - 1
         bias_weight, primal, gap = solve_rows(
-            rows, n_positives, a, w, bias_weight, bias, _EARLY_TOL if round_ == 0 else tol, max_looks, state
+            rows, n_positives, a, w, bias_weight, bias, _EARLY_TOL if round_ == 0 else tol, settings.max_looks, state
         )
         if last:
             break
-        n_found, lost = find_near(points, w, n_features, bias_weight * bias, most, scratch)
+        n_found, lost = find_near(points, w, n_features, bias_weight * bias, settings.share, most, scratch)
         if C * lost > _LEAVE * primal:
             n_known = near.shape[0]
             near = _add_found(near, n_found, most, scratch)
-            bias_weight = leave_far(points, sample, far, near, n_known, scratch, rows, a, w, bias_weight, bias)
             n_features = number_features(points, near, n_known, near.shape[0], scratch, n_features)
+            n_rows = rows.y.shape[0]
             rows = add_near(points, near, n_known, scratch, rows, C, bias)
             a, w = _widened(a, rows.y.shape[0]), _widened(w, n_features)
+            bias_weight = leave_far(points, sample, far, near, n_known, n_rows, rows, a, w, bias_weight, bias)
             weigh_far(points, sample, far, scratch, rows, a, w, C, bias)
         elif gap <= tol:
             break
@@ -278,14 +303,12 @@ def _widened(array, size):
 
 
 @njit(cache=True, nogil=True)
-def train_labels(points, sample, members, labels, costs, options, prune, seed, scratch):
+def train_labels(points, sample, members, labels, costs, settings, prune, seed, scratch):
     """Train some labels one after the other, without returning to Python in between.
 
     members: points by label, in CSC form (ptr, points); costs: of the positives of every label of the training set.
-    options: (C, bias, tol, max_looks, rounds), as `train_label` takes them.
     Gives the weights of at least `prune` in CSR form (ptr, features, values), intercepts and gaps.
     """
-    C, bias, tol, max_looks, rounds = options
     ptr = np.zeros(labels.shape[0] + 1, np.int64)
     kept_features, kept = np.empty(1024, np.int32), np.empty(1024, np.float32)
     intercepts, gaps = np.empty(labels.shape[0], np.float32), np.empty(labels.shape[0], np.float64)
@@ -293,9 +316,9 @@ def train_labels(points, sample, members, labels, costs, options, prune, seed, s
         label = labels[number]
         positives = members[1][members[0][label] : members[0][label + 1]].astype(np.int32)
         features, w, bias_weight, gap, _ = train_label(
-            points, sample, positives, costs[label], C, bias, tol, max_looks, rounds, seed + label + 1, scratch
+            points, sample, positives, costs[label], settings, seed + label + 1, scratch
         )
-        intercepts[number], gaps[number] = bias_weight * bias, gap
+        intercepts[number], gaps[number] = bias_weight * settings.bias, gap
         end = ptr[number]
         if end + features.shape[0] > kept.shape[0]:
             kept_features = _grown(kept_features, end, end + features.shape[0])

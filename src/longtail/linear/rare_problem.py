@@ -37,10 +37,11 @@ class Points(NamedTuple):
     values: NDArray[np.float32]
     weights: NDArray[np.float32]  # of the points
     total: np.float32  # sum of the weights
-    by_feature_ptr: NDArray[np.int64]
-    by_feature_points: NDArray[np.uint32]
-    by_feature_values: NDArray[np.float32]
-    largest: NDArray[np.float32]  # absolute value of each feature
+    lists: NDArray[np.int64]  # this and the next four: `by_feature.ByFeature`
+    list_ptr: NDArray[np.int64]
+    list_points: NDArray[np.uint32]
+    list_values: NDArray[np.float32]
+    list_bounds: NDArray[np.float32]
     weight: NDArray[np.float32]  # of the points that have the feature
     square: NDArray[np.float32]  # weighted sum of its squared values
     common: NDArray[np.bool_]  # left to the far sample
@@ -89,7 +90,7 @@ class Far(NamedTuple):
     row_of_feature: NDArray[np.int64]  # -1 for common ones
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def number_features(points, near, first, end, scratch, n_features):
     """Number the features of some near points, after those that have a number."""
     for k in range(first, end):
@@ -107,14 +108,25 @@ def cut_sample(points, sample, scratch, n_own):
     """The sampled points cut to the common ones of the first n_own features: (ptr, columns, values) by row."""
     n = sample.points.shape[0]
     ptr = np.zeros(n + 1, np.int64)
+    _count_cut(points, sample, scratch, n_own, ptr)
+    columns, values, filled = np.empty(ptr[n], np.int32), np.empty(ptr[n], np.float32), ptr[:-1].copy()
+    _fill_cut(points, sample, scratch, n_own, filled, columns, values)
+    return ptr, columns, values
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def _count_cut(points, sample, scratch, n_own, ptr):
     for k in range(n_own):
         f = scratch.features[k]
         if points.common[f]:
             for p in entries(sample.ptr, f):
                 ptr[sample.rows[p] + 1] += 1
-    for s in range(n):
+    for s in range(ptr.shape[0] - 1):
         ptr[s + 1] += ptr[s]
-    columns, values, filled = np.empty(ptr[n], np.int32), np.empty(ptr[n], np.float32), ptr[:-1].copy()
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def _fill_cut(points, sample, scratch, n_own, filled, columns, values):
     for k in range(n_own):
         f = scratch.features[k]
         if points.common[f]:
@@ -122,76 +134,91 @@ def cut_sample(points, sample, scratch, n_own):
                 place = filled[sample.rows[p]]
                 columns[place], values[place] = k, sample.values[p]
                 filled[sample.rows[p]] += 1
-    return ptr, columns, values
 
 
 @njit(cache=True, nogil=True)
 def start_rows(points, sample, cut, positives, n_own, positive_cost, bias, scratch):
     """Write down the problem of a label without near negatives; `weigh_far` has still to set the costs of far rows."""
-    cut_ptr, cut_columns, cut_values = cut
-    n_positives, n_sampled = positives.shape[0], sample.points.shape[0]
-    row_of_sample, row_of_feature = np.full(n_sampled, -1), np.full(n_own, -1)
-    size, n_rows = cut_ptr[n_sampled], n_positives
-    for k in range(n_positives):
+    row_of_sample, row_of_feature = np.full(sample.points.shape[0], -1), np.full(n_own, -1)
+    n_rows, rest, size = _place_rows(points, cut[0], positives, scratch, row_of_sample, row_of_feature)
+    rows = _empty_rows(n_rows, size)
+    far = Far(
+        np.zeros(3, np.float32), np.empty(n_own, np.float32), np.empty(n_own, np.float32),
+        row_of_sample, rest, row_of_feature,
+    )  # fmt: skip
+    _write_rows(points, cut, positives, positive_cost, far, scratch, rows)
+    _set_norms(rows, 0, bias)
+    _count_far(points, sample, scratch, far)
+    return rows, far
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def _place_rows(points, cut_ptr, positives, scratch, row_of_sample, row_of_feature):
+    """Number the rows after the positives; returns how many there are, the one of the rest, and their entries."""
+    size, n_rows = cut_ptr[-1], positives.shape[0]
+    for k in range(positives.shape[0]):
         size += points.ptr[positives[k] + 1] - points.ptr[positives[k]]
-    for s in range(n_sampled):
+    for s in range(row_of_sample.shape[0]):
         if cut_ptr[s + 1] > cut_ptr[s]:
             row_of_sample[s] = n_rows
             n_rows += 1
     rest = n_rows
     n_rows += 1
-    for k in range(n_own):
+    for k in range(row_of_feature.shape[0]):
         if not points.common[scratch.features[k]]:
             row_of_feature[k] = n_rows
             n_rows += 1
-    size += n_rows - rest - 1
-    rows = _empty_rows(n_rows, size)
+    return n_rows, rest, size + n_rows - rest - 1
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def _write_rows(points, cut, positives, positive_cost, far, scratch, rows):
+    cut_ptr, cut_columns, cut_values = cut
     t = np.int64(0)
-    for k in range(n_positives):
+    for k in range(positives.shape[0]):
         t = _write_point(points, positives[k], scratch, rows, k, t)
         rows.y[k], rows.costs[k] = F32(1), points.weights[positives[k]] * positive_cost
-    for s in range(n_sampled):
-        if row_of_sample[s] >= 0:
+    for s in range(far.row_of_sample.shape[0]):
+        if far.row_of_sample[s] >= 0:
             for p in range(cut_ptr[s], cut_ptr[s + 1]):
                 rows.columns[t], rows.values[t] = cut_columns[p], cut_values[p]
                 t += 1
-            rows.ptr[row_of_sample[s] + 1] = t
-    rows.ptr[rest + 1] = t
-    for k in range(n_own):
-        if row_of_feature[k] >= 0:
+            rows.ptr[far.row_of_sample[s] + 1] = t
+    rows.ptr[far.rest + 1] = t
+    for k in range(far.weight.shape[0]):
+        if far.row_of_feature[k] >= 0:
             rows.columns[t], rows.values[t] = k, F32(0)
             t += 1
-            rows.ptr[row_of_feature[k] + 1] = t
-    _set_norms(rows, 0, bias)
-    far = Far(
-        np.zeros(3, np.float32), np.empty(n_own, np.float32), np.empty(n_own, np.float32),
-        row_of_sample, rest, row_of_feature,
-    )  # fmt: skip
+            rows.ptr[far.row_of_feature[k] + 1] = t
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def _count_far(points, sample, scratch, far):
+    """Set the weights of far points as if all points were far."""
     far.totals[0] = points.total
-    for s in range(n_sampled):
+    for s in range(sample.points.shape[0]):
         far.totals[1] += points.weights[sample.points[s]]
-        if row_of_sample[s] < 0:
+        if far.row_of_sample[s] < 0:
             far.totals[2] += points.weights[sample.points[s]]
-    for k in range(n_own):
+    for k in range(far.weight.shape[0]):
         far.weight[k], far.square[k] = points.weight[scratch.features[k]], points.square[scratch.features[k]]
-    return rows, far
 
 
-@njit(cache=True, nogil=True)
-def leave_far(points, sample, far, near, first, scratch, rows, a, w, bias_weight, bias):
-    """Take near points (from `first` on) out of the far ones, and their sampled rows out of w.
+@njit(cache=True, nogil=True, allocates=False)
+def leave_far(points, sample, far, near, first, first_row, rows, a, w, bias_weight, bias):
+    """Take near points (from `first` on, whose rows begin at `first_row`) out of the far ones, and of the sample.
 
-    Such a row stays, at the least cost, which is next to nothing. Returns the weight of the bias.
+    The sampled row of such a point stays, at the least cost, which is next to nothing. Returns the weight of the bias.
     """
-    n_own = far.weight.shape[0]
+    n_own = np.uint32(far.weight.shape[0])
     for k in range(first, near.shape[0]):
         u = points.weights[near[k]]
         far.totals[0] -= u
-        for p in entries(points.ptr, near[k]):
-            j = scratch.column[points.features[p]]
-            if j >= 0 and j < n_own:
+        for p in entries(rows.ptr, first_row + k - first):
+            j = rows.columns[p]
+            if j < n_own:
                 far.weight[j] -= u
-                far.square[j] -= u * points.values[p] * points.values[p]
+                far.square[j] -= u * rows.values[p] * rows.values[p]
         s = sample.number[near[k]]
         if s < 0:
             continue
@@ -206,7 +233,7 @@ def leave_far(points, sample, far, near, first, scratch, rows, a, w, bias_weight
     return bias_weight
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def weigh_far(points, sample, far, scratch, rows, a, w, C, bias):
     """Set the costs of the rows that stand for far points, and the values of feature rows, also in w."""
     scale = C * max(far.totals[0], F32(0)) / max(far.totals[1], F32(1e-12))  # what a sampled weight of 1 stands for
@@ -230,22 +257,34 @@ def weigh_far(points, sample, far, scratch, rows, a, w, C, bias):
 @njit(cache=True, nogil=True)
 def add_near(points, near, first, scratch, rows, C, bias):
     """Return the rows with those of near points (from `first` on) after them; their features have numbers."""
-    n_old, t, size = rows.y.shape[0], rows.ptr[-1], rows.ptr[-1]
-    for k in range(first, near.shape[0]):
-        size += points.ptr[near[k] + 1] - points.ptr[near[k]]
-    grown = _empty_rows(n_old + near.shape[0] - first, size)
+    size = rows.ptr[-1] + _n_entries(points, near, first)
+    grown = _empty_rows(rows.y.shape[0] + near.shape[0] - first, size)
     copy_to(grown.ptr, rows.ptr)
     copy_to(grown.columns, rows.columns)
     copy_to(grown.values, rows.values)
     copy_to(grown.y, rows.y)
     copy_to(grown.costs, rows.costs)
     copy_to(grown.norms, rows.norms)
+    _write_near(points, near, first, scratch, rows.y.shape[0], grown, C)
+    _set_norms(grown, rows.y.shape[0], bias)
+    return grown
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def _n_entries(points, near, first):
+    size = np.int64(0)
+    for k in range(first, near.shape[0]):
+        size += points.ptr[near[k] + 1] - points.ptr[near[k]]
+    return size
+
+
+@njit(cache=True, nogil=True, allocates=False)
+def _write_near(points, near, first, scratch, n_old, rows, C):
+    t = rows.ptr[n_old]
     for k in range(first, near.shape[0]):
         row = n_old + k - first
-        t = _write_point(points, near[k], scratch, grown, row, t)
-        grown.costs[row] = points.weights[near[k]] * C
-    _set_norms(grown, n_old, bias)
-    return grown
+        t = _write_point(points, near[k], scratch, rows, row, t)
+        rows.costs[row] = points.weights[near[k]] * C
 
 
 @njit(cache=True, nogil=True)
@@ -256,7 +295,7 @@ def _empty_rows(n_rows, size):
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def _write_point(points, point, scratch, rows, row, t):
     for p in entries(points.ptr, point):
         rows.columns[t], rows.values[t] = scratch.column[points.features[p]], points.values[p]
@@ -265,7 +304,7 @@ def _write_point(points, point, scratch, rows, row, t):
     return t
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def _set_norms(rows, first, bias):
     for row in range(first, rows.y.shape[0]):
         rows.norms[row] = bias * bias
