@@ -35,7 +35,7 @@ def top_of_points(x, w, dense, members, first, end, labels, scores):
         offer_labels(best, best_scores, members, labels[i], scores[i])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def offer_labels(best, best_scores, members, labels, scores):
     for j in range(best.shape[0]):
         if best[j] >= 0:
@@ -49,7 +49,7 @@ def offer_all(best, best_scores, members, labels, scores):
         offer_labels(best[i], best_scores[i], members, labels[i], scores[i])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def score_point(features, values, w, dense, rows, factors, z):
     """Set z to the scores of all classifiers for one point: dense rows first, then the others."""
     ptr, classifiers, weights, intercepts = w
@@ -75,7 +75,7 @@ def score_point(features, values, w, dense, rows, factors, z):
                 z[classifiers[q]] += values[p] * as_float(weights[q])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def _add_four(z, row_0, row_1, row_2, row_3, x_0, x_1, x_2, x_3):
     for c in range(z.shape[0]):
         total = z[c] + x_0 * as_float(row_0[c])
@@ -84,13 +84,13 @@ def _add_four(z, row_0, row_1, row_2, row_3, x_0, x_1, x_2, x_3):
         z[c] = total + x_3 * as_float(row_3[c])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def _add_one(z, row, x):
     for c in range(z.shape[0]):
         z[c] += x * as_float(row[c])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def pick(z, best, scores):
     """Put the classifiers with the highest scores into `best`, ties to the lower number; -inf and NaN are left out."""
     floor = np.float32(-np.inf)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longtail.core.compiled import copy_to, njit
-from longtail.linear.simd import BLOCK, block_adds, block_dots
+from longtail.linear.simd import BLOCK, block_dots
 
 _MAX_ROUNDS = 50
 _LEAST_GAIN = 1e-4  # of the mean cosine to the own centroid, per round; the value of Parabel's reference code
@@ -200,16 +200,16 @@ def _k_means(indptr, indices, data, n_dimensions, seeds):
     chosen = np.empty(n, np.int64)
     before = -2.0
     centroids = np.empty((n_dimensions, BLOCK), np.float32)
-    cosines, lane = np.empty(BLOCK, np.float32), np.zeros(BLOCK, np.float32)
+    cosines = np.empty(BLOCK, np.float32)
     for _ in range(_MAX_ROUNDS):
         best[:] = -np.inf
         for start in range(0, k, BLOCK):
             centroids[:] = 0
             for i in range(n):
                 if start <= clusters[i] < start + BLOCK:
-                    lane[clusters[i] - start] = 1
-                    block_adds(centroids, indices, data, indptr[i], indptr[i + 1], lane)
-                    lane[clusters[i] - start] = 0
+                    b = clusters[i] - start
+                    for p in range(indptr[i], indptr[i + 1]):
+                        centroids[indices[p], b] += data[p]
             scale = _inverse_lengths(centroids)
             for i in range(n):
                 block_dots(centroids, indices, data, indptr[i], indptr[i + 1], cosines)

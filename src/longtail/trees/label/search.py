@@ -152,7 +152,7 @@ def _raised(short, power):
     return raised
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def _keep(children, scores, found, found_scores):
     for c in range(children.shape[0]):
         found[c] = children[c]
@@ -189,7 +189,7 @@ def _visits_by_node(at, visits):
     return nodes[:n_nodes], starts, who
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def _worth_a_table(x_start, points, n_rows):
     lookups = 0
     for i in points:
@@ -197,7 +197,7 @@ def _worth_a_table(x_start, points, n_rows):
     return lookups > _TABLE_COST * n_rows
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def _margins(x_start, x_values, i, tree, v, rows, margins):
     """Set `margins` to w.x + b for every child of node v; `rows` has the row of each of the point's features."""
     child_start, _, bias, scale, _, _, is_dense, first_word, words, first_offset, offsets, in_bytes = tree[:12]
@@ -236,7 +236,7 @@ def _margins(x_start, x_values, i, tree, v, rows, margins):
         margins[c] = margins[c] * scale[child_start[v] + c] + bias[child_start[v] + c]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def _row(tree, v, row, n_children):
     """Return where the words of a row begin, and how many they are."""
     is_dense, first_word, _, first_offset, offsets = tree[6:11]
@@ -246,13 +246,13 @@ def _row(tree, v, row, n_children):
     return first_word[v] + np.int64(offsets[at]), np.int64(offsets[at + np.uint64(1)]) - np.int64(offsets[at])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def _add_full_row(words, at, x, n_children, margins):
     for c in range(n_children):
         margins[c] += x * np.float32(words[np.uint64(at + c)])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def _add_short_row(words, in_bytes, at, size, x, n_children, margins):
     of_child = bytes_of_child(n_children)
     of_word = words.itemsize
@@ -266,7 +266,7 @@ def _add_short_row(words, in_bytes, at, size, x, n_children, margins):
             margins[child_in(in_bytes, first, e, of_child)] += x * np.float32(words[np.uint64(last + e)])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, allocates=False)
 def _find(wanted, tree, v, rows):
     """Set `rows` to the row of node v that has each of the features `wanted`, -1 if none has."""
     row_start, features = tree[4:6]
