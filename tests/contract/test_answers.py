@@ -153,8 +153,6 @@ def test_a_progress_that_began_ends_when_training_is_interrupted(name):
 
 # --- options of predict ----------------------------------------------------------------------------------------------
 
-# Models that do not say what spoke for a label.
-UNEXPLAINED = {"popularity", "fastxml", "pfastxml", "pfastrexml", "glas"}
 # Another value of each parameter that may be changed after `fit`.
 OTHER_VALUES = {
     "exponent": 0.9, "beam": 1, "alpha": 0.1, "gamma": 3.0, "length": 3, "quantise": "none", "n_retrieved": 1,
@@ -194,13 +192,11 @@ def test_options_go_through_wrappers_to_the_model_that_has_them():
 
 
 @every
-def test_a_model_explains_or_says_that_it_cannot(name):
+def test_a_model_explains_its_scores(name):
     model = shared(name)
     point = TEST.texts[0] if model.input_kind == "text" else TEST.X[:1]
-    if name not in UNEXPLAINED:
-        found = model.explain(point, 2)
-        assert found.label == 2
-        assert found.tokens if model.input_kind == "text" else found.features
-    else:
-        with pytest.raises(ParameterError, match="explain"):
-            model.explain(point, 2)
+    found = model.explain(point, 2)
+    assert found.label == 2
+    assert found.tokens if model.input_kind == "text" else found.features
+    if found.is_sum:
+        assert found.bias + sum(own.contribution for own in found.features) == pytest.approx(found.score, abs=1e-5)

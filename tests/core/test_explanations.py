@@ -34,11 +34,33 @@ MODELS = {
     "taug": lambda: longtail.Taug(tau=0.3),
     "calibrated taug": lambda: longtail.Taug(tau=0.3, merge="calibrated"),
     "ensemble": lambda: longtail.Ensemble(models=[longtail.DiSMEC(), longtail.Parabel(**TREES)]),
+    "fastxml": lambda: longtail.FastXML(n_trees=5, n_jobs=1),
+    "pfastrexml": lambda: longtail.PfastreXML(n_trees=5, n_jobs=1),
+    "popularity": lambda: longtail.Popularity(),
+    "texts of fastxml": lambda: text_pipeline(longtail.FastXML(n_trees=5)),
     "texts": text_pipeline,
     "pairs of words": lambda: text_pipeline(ngram_range=(1, 2)),
     "texts with a bias": lambda: text_pipeline(bias=0.5),
     "ensemble of texts": lambda: longtail.Ensemble(models=[text_pipeline(), text_pipeline(ngram_range=(2, 2))]),
 }
+
+
+def test_without_a_way_of_its_own_a_contribution_is_what_leaving_a_feature_out_costs():
+    model = longtail.FastXML(n_trees=5).fit(TRAIN.X, TRAIN.Y)
+    row = TEST.X[:1]
+    label = int(model.predict(row, k=1).labels[0, 0])
+    found = model.explain(row, label)
+    for place, own in enumerate(found.features):
+        less = row.copy()
+        less.data[place] = 0
+        less.eliminate_zeros()
+        ranked = model.predict(less, k=N_LABELS)
+        there = ranked.scores[0][ranked.labels[0] == label]
+        assert there.size, "the planted trees reach every label of a point"
+        assert own.contribution == pytest.approx(found.score - float(there[0]), abs=1e-6)
+    assert max(own.contribution for own in found.features) > 0.01
+    flat = longtail.Popularity().fit(TRAIN.X, TRAIN.Y).explain(row, label)
+    assert (flat.bias, {own.contribution for own in flat.features}) == (flat.score, {0.0})
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -58,7 +80,8 @@ def test_contributions_and_bias_sum_to_the_score(name):
                 assert [TEST.texts[row][token.start : token.end] for token in found.tokens] == [
                     token.token for token in found.tokens
                 ]
-                assert sum(abs(token.weight) for token in found.tokens) == pytest.approx(1)
+                speaks = any(own.contribution for own in found.features)  # or no single word matters
+                assert sum(abs(token.weight) for token in found.tokens) == pytest.approx(1 if speaks else 0)
 
 
 @pytest.mark.parametrize("name", ["dismec", "parabel", "bonsai", "taug"])

@@ -11,6 +11,7 @@ import numpy as np
 from longtail.core.explanation import Explanation
 from longtail.core.inputs import one_point
 from longtail.core.label_lists import share_of_hits
+from longtail.core.leaving_out import explained_by_leaving_out
 from longtail.core.parameters import check_whole
 from longtail.core.predictions import Predictions
 from longtail.core.probabilities import available_if
@@ -263,7 +264,7 @@ class Answers(ABC):
         Raises
         ------
         ParameterError
-            If the model cannot explain its scores, or does not know the label.
+            If the model cannot explain its scores (an `Ensemble` of ranks), or does not know the label.
         DataError
             If the score is not finite, as that of a model with infinite weights.
         """
@@ -282,10 +283,7 @@ class Answers(ABC):
 
     def _explain(self, X: Any, label: int) -> Explanation:
         """Return the explanation of a label for the one point in X; both are checked, and the label has points."""
-        raise ParameterError(
-            f"{type(self).__name__} cannot explain its scores; linear models, label trees, wrappers of them and text "
-            "networks can"
-        )
+        return explained_by_leaving_out(self, X, label)
 
     def shown_name(self, label: int) -> str:
         """Return what people are shown for a label id: its name in the vocabulary or in the data, or the id."""

@@ -24,7 +24,8 @@ class TokenWeight:
     end : int
         Where the token ends.
     weight : float
-        How much the token speaks for the label, or against it if negative; absolute weights of a text sum to 1.
+        How much the token speaks for the label, or against it if negative; absolute weights of a text sum to 1, or are
+        all 0 where no token matters.
     """
 
     token: str
