@@ -41,7 +41,7 @@ def njit(function: Callable[..., Any] | None = None, *, allocates: bool = True, 
         False for a function that makes no array and returns none: nothing then counts references to its arrays. Numba
         counts at every call with an array, and at every array that is taken out of a tuple, by atomic instructions,
         which also wait for all reads before them; steps of coordinate descent took three to seven times as long. A
-        function that makes an array all the same is not compiled.
+        function that makes or returns an array all the same is not compiled.
     **options
         Options of `numba.njit`.
 
@@ -63,6 +63,8 @@ def njit(function: Callable[..., Any] | None = None, *, allocates: bool = True, 
         kernel = numba.njit(**options)(function)
     if options.get("cache"):
         _forgive(kernel)
+    if not allocates:
+        _refuse_to_return_arrays(kernel)
     return kernel
 
 
@@ -132,6 +134,21 @@ def _forgive(kernel: Any) -> None:
             save(key, data)
 
     files.load, files.save = load_or_drop, save_if_possible
+
+
+def _refuse_to_return_arrays(kernel: Any) -> None:
+    """Let the compilation fail if an array would be returned that nobody holds a reference to."""
+    compile_for = kernel.compile
+
+    def compile_and_look(signature: Any) -> Any:
+        entry = compile_for(signature)
+        for own in kernel.nopython_signatures:
+            parts = (own.return_type, *getattr(own.return_type, "types", ()))
+            if any(isinstance(part, numba.types.Array) for part in parts):
+                raise TypeError(f"{kernel.py_func.__name__} returns an array; compile it with allocates=True")
+        return entry
+
+    kernel.compile = compile_and_look
 
 
 @cache  # one message per folder, however many of its files are damaged
