@@ -69,11 +69,11 @@ def fully_random_order() -> None:
 def all_points_every_pass() -> None:
     from longtail.linear import kernels
 
-    sweep = kernels.sweep
+    sweep, shuffled = kernels.sweep, kernels.shuffled
 
     @njit
-    def sweep_of_all(points, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state):
-        everyone = np.arange(norms.shape[0]).astype(np.uint32)
+    def sweep_of_all(order, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state):
+        everyone = shuffled(np.arange(norms.shape[0]).astype(np.uint32), state)
         sweep(everyone, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
 
     kernels.sweep = sweep_of_all

@@ -154,7 +154,7 @@ class Block:
         self.active = np.zeros(n, np.uint8)
 
     def kernel_pass(self, loss):
-        sums = np.zeros((2, BLOCK))
+        sums = np.zeros((3, BLOCK))
         kernels.one_pass(
             self.order, loss, self.X, self.norms, self.weights, self.labels, self.costs, self.duals, self.W,
             self.live, sums, self.active,
@@ -281,15 +281,15 @@ def test_a_sweep_visits_everyone_once_and_comes_back_to_few_positives(n_positive
     everyone = np.arange(60, dtype=np.uint32)
     block.costs[:] = 1e-6
     block.weights[:] = block.labels[2][:] = 1
-    sums, state = np.zeros((2, BLOCK)), new_state()
+    sums, state = np.zeros((3, BLOCK)), new_state()
     kernels.sweep(
         everyone, positives, kernels.HINGE, block.X, block.norms, block.weights, block.labels, block.costs,
         block.duals, block.W, block.live, sums, block.active, state,
     )  # fmt: skip
     np.testing.assert_allclose(sums[0], 60 * 1e-6, rtol=1e-3)
     np.testing.assert_allclose(block.duals, 1e-6, rtol=1e-5)
+    np.testing.assert_allclose(sums[2], kernels.squared_norms(block.W), rtol=1e-4)
     expected = new_state()
-    shuffled(everyone, expected)
     for _ in range(returns):
         shuffled(positives, expected)
     np.testing.assert_array_equal(state, expected)

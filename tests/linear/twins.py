@@ -86,7 +86,7 @@ def objective(model: DiSMEC, X, Y, sample_weight=None) -> np.ndarray:
 
 def plain_pass(order, loss, X, point_weights, positive, costs, duals, W, live):
     """Do what `kernels.one_pass` does, one point and one label at a time; return sums and active."""
-    sums, active = np.zeros((2, BLOCK)), np.zeros(X.shape[0], np.uint8)
+    sums, active = np.zeros((3, BLOCK)), np.zeros(X.shape[0], np.uint8)
     for i in order:
         active[i] = 0
         for b in range(BLOCK):
@@ -97,7 +97,9 @@ def plain_pass(order, loss, X, point_weights, positive, costs, duals, W, live):
             if live[b] == 0:
                 continue
             duals[i, b] = new
+            before = W[:, b] @ W[:, b]
             W[:, b] += (new - a) * y * X[i]
+            sums[2, b] += W[:, b] @ W[:, b] - before
             sums[0, b] += primal
             sums[1, b] += dual_value(NAMES[loss], new, cost)
             active[i] |= matters

@@ -34,7 +34,7 @@ _MATTERS = np.float32(0.02)  # logistic: a point joins the inner passes if a/c i
 _FULL_ROUNDS = 2  # rounds that begin with a pass over all points, before the gap is measured for the first time
 _INNER_PASSES = 8  # passes over the unsettled points per round, at most ...
 _INNER_SHARE = 4 / 3  # ... or until their own gap is this multiple of the tolerance (measuring the whole is cheap),
-_EARLY_GAP = 0.15  # or this gap, while another full pass is still to come, which changes what is unsettled anyway
+_EARLY_GAP = 0.25  # or this gap, while another full pass is still to come, which changes what is unsettled anyway
 _RETURNS = 16  # how often a pass returns to the positives of the block, at most ...
 _RETURN_SHARE = 4  # ... so that a return visits at most a quarter as many points as lie between two returns
 _AHEAD = 8  # points between fetching rows and dual variables from memory and using them
@@ -48,10 +48,11 @@ def one_pass(order, loss, X, norms, weights, labels, costs, duals, W, live, sums
     labels: (indptr, lanes, relevances), the positives.
     costs: (2, BLOCK), c of a negative and of a positive, for point weight 1 and relevance 1.
     duals: (points, BLOCK); W: (features, BLOCK); live: 1 for lanes that still train, 0 for lanes that left.
-    sums: (2, BLOCK) float64; primal loss and dual value f(a), each as of the visit of a point, are added to it.
+    sums: (3, BLOCK) float64, added to: primal loss and dual value f(a), each as of the visit of a point, and the change
+    of |w|^2.
     active: set to 1 for points with a dual variable above 0 (logistic: a/c above _MATTERS) in some live lane, else 0.
     """
-    room = np.empty((7, BLOCK), np.float32)
+    room = np.empty((8, BLOCK), np.float32)
     _pass(order, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, room)
 
 
@@ -112,7 +113,8 @@ def _start(costs, live, y, c, reach, part):
     for b in range(BLOCK):
         y[b], c[b] = -_ONE, costs[0, b]
         reach[b] = -_ONE if live[b] > _ZERO else np.inf  # never in lanes that left
-        part[0, b] = part[1, b] = _ZERO
+        for row in range(part.shape[0]):
+            part[row, b] = _ZERO
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"}, inline="always")
@@ -130,6 +132,7 @@ def _logistic_step(z, y, c, norm, weight, dual, live, step, part):
         dual[b] = new
         step[b] = change * y[b]
         _logistic_terms(part, b, margin, new, cost)
+        part[2, b] += step[b] * (z[b] + z[b] + step[b] * norm)
         largest = max(largest, abs(change))
         total = max(total, live[b] * new / cost)
     return largest > _ZERO, total > _MATTERS
@@ -145,15 +148,15 @@ def _logistic_terms(part, b, margin, a, cost):
 
 @njit(cache=True, nogil=True, allocates=False)
 def _flush(part, sums):
-    for b in range(BLOCK):
-        sums[0, b] += part[0, b]
-        sums[1, b] += part[1, b]
-        part[0, b] = part[1, b] = _ZERO
+    for row in range(part.shape[0]):
+        for b in range(BLOCK):
+            sums[row, b] += part[row, b]
+            part[row, b] = _ZERO
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
 def evaluate(loss, X, weights, labels, costs, duals, W, live, sums, active):
-    """Measure the primal loss and the dual value of every lane into `sums`, without moving anything.
+    """Measure the primal loss and the dual value of every lane into `sums` (2, BLOCK), without moving anything.
 
     The sums of `one_pass` only estimate them, since W changes after a point's visit: with few points or rare labels
     they gave a gap many times too small, even below zero. So this measure alone decides when a label leaves.
@@ -204,25 +207,26 @@ def _logistic_unsettled(z, y, c, weight, dual, live, part):
 
 
 @njit(cache=True, nogil=True)
-def sweep(points, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state):
-    """Pass over `points` in random order and return to the block's positives several times on the way.
+def sweep(order, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state):
+    """Pass over the points of `order` and return to the block's positives several times on the way.
 
     A rare label has a handful of positives among thousands of negatives. Visited once per pass, they lag behind what
     the negatives do to w in between. With a large weight (PW) this alone took two to three times as many passes.
+    `sums`, as of `one_pass`, are set to those of the sweep.
     """
     sums[:] = 0
-    order = shuffled(points, state)
     n = order.shape[0]
     returns = min(_RETURNS, n // (_RETURN_SHARE * positives.shape[0] + 1))
-    uncounted = np.zeros((2, BLOCK), np.float64)  # returns would count positives twice
+    returned = np.zeros((3, BLOCK), np.float64)
     first = 0
     for part in range(1, returns + 2):
         end = n * part // (returns + 1)
         one_pass(order[first:end], loss, X, norms, weights, labels, costs, duals, W, live, sums, active)
         if part <= returns:
             again = shuffled(positives, state)
-            one_pass(again, loss, X, norms, weights, labels, costs, duals, W, live, uncounted, active)
+            one_pass(again, loss, X, norms, weights, labels, costs, duals, W, live, returned, active)
         first = end
+    sums[2] += returned[2]  # loss and dual value of the positives are counted already
 
 
 @njit(cache=True, nogil=True)
@@ -264,8 +268,9 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
     A round makes passes over the unsettled points only (settled points have no dual variable above zero and are on the
     right side of every margin), then evaluates all points, which measures the gaps and finds points that are no longer
     settled. A label whose gap is small enough leaves: its lane no longer changes and keeps no points active. The first
-    two rounds begin with a pass over all points, without evaluation in between: too much changes for it to pay. With
-    the logistic loss no point is ever settled, so every round passes over all points. `duals` and `W` must belong
+    two rounds begin with a pass over all points, without evaluation in between: too much changes for it to pay. The
+    very first takes the points as they are stored, since the caller has shuffled them, and so reads memory in order.
+    With the logistic loss no point is ever settled, so every round passes over all points. `duals` and `W` must belong
     together: both zero, or a warm start (`warm`), which is evaluated first. `gaps` gets each label's gap when it left,
     or its last one. Returns the number of passes over all points (evaluations included) and over unsettled points.
     """
@@ -273,7 +278,7 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
     everyone = np.arange(n).astype(np.uint32)
     positives = nonzero(labels[0][1:] - labels[0][:-1])
     active = np.ones(n, np.uint8) if warm else np.zeros(n, np.uint8)
-    sums = np.zeros((2, BLOCK), np.float64)
+    sums, squared = np.zeros((3, BLOCK), np.float64), np.zeros(BLOCK, np.float64)
     restricted = np.zeros(BLOCK, np.float64)
     state = np.array([np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)], np.uint64)
     n_full = n_inner = 0
@@ -282,24 +287,28 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
     while True:
         if moves:
             if full_rounds > 0 or loss == LOGISTIC:
-                sweep(everyone, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
+                order = shuffled(everyone, state) if n_full else everyone
+                sweep(order, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
+                squared += sums[2]
                 n_full += 1
             full_rounds -= 1
             goal = max(_INNER_SHARE * tolerance, _EARLY_GAP if full_rounds > 0 else 0.0)
             for _ in range(_INNER_PASSES):
-                unsettled = nonzero(active)
-                sweep(unsettled, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
+                order = shuffled(nonzero(active), state)
+                sweep(order, positives, loss, X, norms, weights, labels, costs, duals, W, live, sums, active, state)
+                squared += sums[2]
                 n_inner += 1
                 # The gap of the problem with these points only: no need to go far below the tolerance of the whole.
-                if measure_gaps(W, sums, live, restricted) <= goal:
+                if measure_gaps(squared, sums, live, restricted) <= goal:
                     break
             if full_rounds > 0 and n_full + 1 < max_passes:
                 continue
         if loss == LOGISTIC:  # it takes so many small steps that their rounding errors add up
             weights_of_duals(X, labels, duals, W)
-        evaluate(loss, X, weights, labels, costs, duals, W, live, sums, active)
+        evaluate(loss, X, weights, labels, costs, duals, W, live, sums[:2], active)
+        squared[:] = squared_norms(W)
         n_full += 1
-        measure_gaps(W, sums, live, gaps)
+        measure_gaps(squared, sums, live, gaps)
         for b in range(BLOCK):
             if not gaps[b] > tolerance:  # true for NaN as well, which the caller checks for
                 live[b] = _ZERO
@@ -309,9 +318,11 @@ def solve_block(loss, X, norms, weights, labels, costs, duals, W, live, toleranc
 
 
 @njit(cache=True, nogil=True)
-def measure_gaps(W, sums, live, gaps):
-    """Set `gaps` to the relative duality gap (primal - dual) / primal of each live lane; return the largest."""
-    squared = squared_norms(W)
+def measure_gaps(squared, sums, live, gaps):
+    """Set `gaps` to the relative duality gap (primal - dual) / primal of each live lane; return the largest.
+
+    squared: |w|^2 per lane; sums: primal loss and dual value per lane.
+    """
     largest = 0.0
     for b in range(BLOCK):
         if live[b] > _ZERO:

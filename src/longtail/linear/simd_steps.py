@@ -4,6 +4,7 @@ For one point, with z = w.x, label y and cost c per lane (`linear/kernels.py` ha
 primal loss and the dual value f(a) to sums[0] and sums[1]:
 
     squared_hinge_step, hinge_step   move the dual variables of live lanes, set `step` to what is to be added along x,
+                                     add the change of |w|^2 that follows to sums[2],
                                      return whether any lane changed and whether any live lane has a > 0
     squared_hinge_look, hinge_look   return whether any live lane is not settled: a > 0, or a margin on the wrong side
 
@@ -61,11 +62,14 @@ def _step(move: _Move, terms: _Terms) -> Any:
             for group in groups():
                 a, sign, lives = (load(builder, row, group) for row in (dual, y, live))
                 cost = load(builder, c, group) * weight
-                slack = 1.0 - sign * load(builder, z, group)
+                score = load(builder, z, group)
+                slack = 1.0 - sign * score
                 new = (lives > 0.0).where(move(slack, a, cost, norm), a)
                 store(builder, new, dual, group)
-                store(builder, (new - a) * sign, step, group)
-                _add(builder, terms(slack, new, cost), sums, group)
+                along = (new - a) * sign
+                store(builder, along, step, group)
+                grown = along * (score + score + along * norm)
+                _add(builder, (*terms(slack, new, cost), grown), sums, group)
                 changed.append(new.differs(a))
                 held.append(new * lives > 0.0)
             return cgutils.pack_array(builder, [any_lane(changed), any_lane(held)])
@@ -96,7 +100,7 @@ def _look(terms: _Terms) -> Any:
     return intrinsic(look_at_lanes)
 
 
-def _add(builder: Any, terms: tuple[Lanes, Lanes], sums: Any, group: int) -> None:
+def _add(builder: Any, terms: tuple[Lanes, ...], sums: Any, group: int) -> None:
     for row, term in enumerate(terms):
         place = row * BLOCK + group
         store(builder, load(builder, sums, place) + term, sums, place)
