@@ -94,8 +94,10 @@ def _sweep(lab: Lab) -> str:
         rows = _priced(lab, dataset)
         for name in (
             "the dial of dismec",
+            "PropensityRerank(dismec, dial)",
             "PropensityRerank(dismec)",
             "the dial of bonsai",
+            "PropensityRerank(bonsai, dial)",
             "PropensityRerank(bonsai)",
         ):
             if name in rows:
