@@ -10,8 +10,8 @@ unweighted model's, and at most 1.0 below the best tail variant's with at most t
 or the dial of a model, chosen in the old way (the most PSP@1 at the price). The same rules then choose the exponent of
 every single model alone, as re-rankers do: these hold if P@1 is at most 1.3 below the model's own. What they lack is
 counted against the best PSP@1 with the same P@1 that any strength of the same kind reaches on the judging points. Last,
-they choose strength and exponent together, as the dial of PropensityRerank does, at the price below the unweighted model.
-Writes docs/lab/benchmarks/rehearse.json.
+they choose strength and exponent together, as PropensityRerank with a dial does, at the price below the unweighted
+model. Writes docs/lab/benchmarks/rehearse.json.
 """
 
 from __future__ import annotations

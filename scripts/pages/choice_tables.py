@@ -21,7 +21,6 @@ _MODELS = {
     "AutoModel": ("AutoModel", None),
     "popularity": ("Popularity", "popularity"),
 }
-_VARIANTS = (("the dial of ", ""), ("PropensityRerank(", ")"))
 _SLACK = 0.2  # points of P@1 that a test part may differ from the price
 
 
