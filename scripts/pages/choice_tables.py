@@ -132,6 +132,16 @@ def _rehearse_dial(lab: Lab) -> str:
     return str(lab.benchmarks["rehearse"]["dial_table"])
 
 
+@table("bonsai-depth")
+def _depth(lab: Lab) -> str:
+    return str(lab.benchmarks["bonsai-depth"]["table"])
+
+
+@table("bonsai-depth-losses")
+def _depth_losses(lab: Lab) -> str:
+    return str(lab.benchmarks["bonsai-depth"]["losses"])
+
+
 @table("dial-path")
 def _dial_path(lab: Lab) -> str:
     return str(lab.benchmarks["dial-eurlex57k-pw-cb"]["table"])
