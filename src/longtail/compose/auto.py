@@ -44,7 +44,7 @@ class AutoModel(Wrapper):
     PW-cb at several strengths. Each is trained without some points, which it then predicts. On these predictions, at no
     further training, pairs of models and a re-ranker (`P / p^exponent`) are tried as well. Of everything that keeps the
     P@1 of the best single model up to `max_precision_loss`, the one with the most PSP@1 is trained on all points, if
-    the last part of the price buys at least half of its own size. Where rows of features do not have length
+    the last part of the price buys at least three quarters of its own size. Where rows of features do not have length
     1, the first model is tried with such rows, too, and the better way is kept.
 
     It is a portfolio, not a search: `longtail tune` looks further. Without `minutes` no clock is read: costs are
