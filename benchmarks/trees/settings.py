@@ -22,11 +22,11 @@ from scipy import sparse
 
 from benchmarks.common import add_out, markdown_table, save
 from benchmarks.common.data import add_data_root, features_of, recipe_named
+from benchmarks.common.metrics import FEWER
 from benchmarks.peers import add_peers, peers_of, run, scored, stored
 from longtail import Parabel
 from longtail.data import Dataset
 
-MEASURES = ("P@1", "P@5", "PSP@1", "PSP@5")
 DEFAULTS = "Parabel"
 CHANGES: dict[str, dict[str, Any]] = {
     DEFAULTS: {},
@@ -48,7 +48,7 @@ def main() -> None:
     for learning, held_out in folds(train, options.points, options.folds):
         with stored(learning, held_out) as folder:
             for name, figures in measured(folder, learning, held_out, options):
-                for measure in MEASURES:
+                for measure in FEWER:
                     found.setdefault(name, {}).setdefault(measure, []).append(figures[measure])
         print(table(found), flush=True)
     content = {"trees": options.trees, "folds": options.folds, "table": table(found), "rows": found}
@@ -86,7 +86,7 @@ def measured(
         for _ in options.seeds if worker == "omikuji" else [0]:
             run(python, worker, folder)
             runs.append(scored(folder, learning, held_out))
-        yield name, {measure: [one[measure] for one in runs] for measure in MEASURES}
+        yield name, {measure: [one[measure] for one in runs] for measure in FEWER}
     for name in options.only:
         runs = []
         for seed in options.seeds:
@@ -94,7 +94,7 @@ def measured(
             ranked = model.fit(learning.X, learning.Y).predict(held_out.X, k=5)
             sparse.save_npz(folder / "ranked.npz", ranked.to_csr(learning.n_labels))
             runs.append(scored(folder, learning, held_out))
-        yield name, {measure: [one[measure] for one in runs] for measure in MEASURES}
+        yield name, {measure: [one[measure] for one in runs] for measure in FEWER}
 
 
 def table(found: dict[str, Figures]) -> str:
@@ -102,7 +102,7 @@ def table(found: dict[str, Figures]) -> str:
     cells = []
     for name, figures in found.items():
         cells.append([name])
-        for measure in MEASURES:
+        for measure in FEWER:
             by_fold = np.array([np.mean(runs) for runs in figures[measure]])
             text = f"{by_fold.mean():.2f}"
             if name != DEFAULTS and DEFAULTS in found:
@@ -110,7 +110,7 @@ def table(found: dict[str, Figures]) -> str:
                 error = f" ± {apart.std(ddof=1) / np.sqrt(apart.size):.2f}" if apart.size > 1 else ""
                 text += f" ({apart.mean():+.2f}{error})"
             cells[-1].append(text)
-    return markdown_table(["system", *MEASURES], cells)
+    return markdown_table(["system", *FEWER], cells)
 
 
 def command(options: argparse.Namespace) -> str:
