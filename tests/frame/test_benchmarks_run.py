@@ -249,6 +249,12 @@ def test_settings_of_label_trees(run, tiny, monkeypatch):
         assert [len(runs) for runs in figures["P@1"]] == [2, 2]
         assert np.mean(figures["P@1"]) > 20
     assert "(+0.00 ± 0.00)" in found["table"]  # few labels are one leaf, whatever the children
+    again = run(
+        settings, "label-tree-settings-made-up", "--dataset", "made-up", "--points", 200, "--folds", 2, "--seeds", 0,
+        "--trees", 1, "--only", "Parabel",
+    )  # fmt: skip
+    assert again["rows"]["binary"] == found["rows"]["binary"], "what is not measured again stays"
+    assert [len(runs) for runs in again["rows"]["Parabel"]["P@1"]] == [1, 1]
 
 
 def test_speed_of_metrics(run):
