@@ -21,16 +21,15 @@ from scipy import sparse
 
 from benchmarks.common import add_out, markdown_table, save
 from benchmarks.common.data import add_data_root, features_of, recipe_named
+from benchmarks.common.metrics import METRICS, measured
 from benchmarks.linear.gpu_check import checked_and_profiled, profile
 from benchmarks.linear.gpu_sets import SIZES, made_up
-from longtail import DiSMEC, PropensityModel
+from longtail import DiSMEC
 from longtail.core.fingerprint import fingerprint
 from longtail.linear.gpu import train
-from longtail.metrics import evaluate
 
 WEIGHTINGS = (None, "pw", "pw-cb")
 GAPS = (0.03, 0.01)
-METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")
 TEST_POINTS = 10_000  # of a made-up set
 
 
@@ -61,9 +60,8 @@ def main() -> None:
 def measure_set(name: str, options: argparse.Namespace) -> None:
     """Measure one set and write its file."""
     X, Y, X_test, Y_test = data_of(name, options.data_root)
-    known = np.bincount(Y.indices, minlength=max(Y.shape[1], Y_test.shape[1]))  # test labels that training lacks
-    inverse = PropensityModel(0.55, 1.5).inverse(known, X.shape[0])
-    content: dict[str, Any] = {"points": X.shape[0], "features": X.shape[1], "labels": int((known > 0).sum())}
+    labels = np.unique(Y.indices).size
+    content: dict[str, Any] = {"points": X.shape[0], "features": X.shape[1], "labels": labels}
     content |= {"values": X.nnz}
     print(name, content, flush=True)
     content["rows"] = []
@@ -73,7 +71,7 @@ def measure_set(name: str, options: argparse.Namespace) -> None:
             settings = {"weighting": weighting, "tol": gap}
             row: dict[str, Any] = {"weighting": given, "tol": gap}
             for key, more, times in variants(options, gap):
-                row |= trained(key, DiSMEC(**settings, **more), (X, Y, X_test, Y_test), inverse, times)
+                row |= trained(key, DiSMEC(**settings, **more), (X, Y, X_test, Y_test), times)
                 print(row, flush=True)
             content["rows"].append(row)
             keep(name, content, options.out)
@@ -119,7 +117,7 @@ def variants(options: argparse.Namespace, gap: float) -> list[tuple[str, dict[st
     return found
 
 
-def trained(key: str, model: DiSMEC, data: tuple[sparse.csr_matrix, ...], inverse: Any, times: int) -> dict[str, Any]:
+def trained(key: str, model: DiSMEC, data: tuple[sparse.csr_matrix, ...], times: int) -> dict[str, Any]:
     """Train a model `times` times and return its figures, their names prefixed by `key`."""
     X, Y, X_test, Y_test = data
     seconds, weights = [], []
@@ -134,8 +132,7 @@ def trained(key: str, model: DiSMEC, data: tuple[sparse.csr_matrix, ...], invers
     found |= {"gap": float(model.gaps_.max()), "weights": sum(part.values.size for part in model._shards.parts)}
     if times > 1:
         found["same_bits"] = len(set(weights)) == 1
-    scores = evaluate(ranked, Y_test, inverse_propensities=inverse, ks=(1, 3, 5))
-    found |= {metric: round(float(scores[metric]), 2) for metric in METRICS}
+    found |= measured(ranked, Y_test, np.bincount(Y.indices, minlength=Y.shape[1]), X.shape[0])
     return {f"{key}_{name}": value for name, value in found.items()}
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from benchmarks.common.metrics import METRICS
 from benchmarks.common.tables import decimals, markdown_table
 from longtail.bench.results import table_rows
 from scripts.pages.lab import Lab
 
 TABLES: dict[str, Callable[[Lab], str]] = {}
-SIX = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")
-METRICS = (*SIX, "macro-F1@5", "coverage@5")  # PSP never stands alone: docs/metrics.md says why
 
 
 def table(name: str) -> Callable[[Callable[[Lab], str]], Callable[[Lab], str]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.common.metrics import SIX
 from benchmarks.common.tables import decimals, markdown_table
 from scripts.pages.lab import OTHERS, Lab
-from scripts.pages.tables import SIX, table
+from scripts.pages.tables import table
 
 TEXT = "text-models-eurlex57k"
 SEVEN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5")
