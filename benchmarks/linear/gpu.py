@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from benchmarks.common import add_out, markdown_table, save
+from benchmarks.common import add_out, decimals, markdown_table, save
 from benchmarks.common.data import add_data_root, features_of, recipe_named
 from benchmarks.common.metrics import METRICS, measured
 from benchmarks.linear.gpu_check import checked_and_profiled, profile
@@ -155,8 +155,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         cpu = f"{min(row['cpu_train_s']):.1f}" if "cpu_train_s" in row else "–"
         checked = [f"{row['check_gap']:.4f}", f"{row['check_drift']:.1e}"] if "check_gap" in row else ["–", "–"]
-        ours = [f"{row[f'gpu_{metric}']:.2f}" for metric in METRICS]
-        theirs = [f"{row[f'cpu_{metric}']:.2f}" if f"cpu_{metric}" in row else "–" for metric in METRICS]
+        ours, theirs = (decimals(row, [f"{key}_{metric}" for metric in METRICS]) for key in ("gpu", "cpu"))
         first = [row["weighting"], str(row["tol"]), f"{min(row['gpu_train_s']):.2f}", cpu]
         cells.append([*first, *checked, *ours, *theirs])
     return markdown_table(header, cells)

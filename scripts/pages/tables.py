@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.common.metrics import METRICS
+from benchmarks.common.metrics import BESIDE_PSP, FEWER, METRICS
 from benchmarks.common.tables import decimals, markdown_table
 from longtail.bench.results import table_rows
-from scripts.pages.lab import Lab
+from scripts.pages.lab import PEERS, TITLES, Lab
 
 TABLES: dict[str, Callable[[Lab], str]] = {}
 
@@ -162,11 +162,11 @@ def _search(lab: Lab) -> str:
 def _glas_labels(rows: Sequence[Mapping[str, Any]]) -> str:
     cells = [
         [f"{row['labels']:,}", "all" if row["negatives"] == "all" else f"own and {int(row['negatives']):,}",
-         f"{1000 * row['step s']:.0f}", *decimals(row, ("P@1", "P@5", "PSP@1", "PSP@5")),
+         f"{1000 * row['step s']:.0f}", *decimals(row, FEWER),
          f"{row['exact ms']:.1f}", f"{row['codes ms']:.1f}"]
         for row in rows
     ]  # fmt: skip
-    heads = ["labels", "scored", "step, CPU ms", "P@1", "P@5", "PSP@1", "PSP@5", "exact ms", "by codes ms"]
+    heads = ["labels", "scored", "step, CPU ms", *FEWER, "exact ms", "by codes ms"]
     return markdown_table(heads, cells, left=(1,))
 
 
@@ -180,7 +180,7 @@ def _labels_seeds(lab: Lab) -> str:
     return _glas_labels(lab.benchmarks["glas-labels-seeds"]["rows"])
 
 
-GLAS_COLUMNS = ("P@1", "PSP@1", "PSP@5", "train P@1", "gap")
+GLAS_COLUMNS = ("P@1", "PSP@1", "PSP@5", *BESIDE_PSP, "train P@1", "gap")
 
 
 def _regulariser(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
@@ -239,9 +239,8 @@ FASTXML = ("fastxml", "pfastxml", "pfastrexml", "pfastrexml-linear")
 
 @table("instance-trees-eurlex57k")
 def _instance_trees(lab: Lab) -> str:
-    names = ("P@1", "P@5", "PSP@1", "PSP@5", "macro-F1@5", "coverage@5")
     recipes = (*FASTXML, "pfastrexml-fitted")
-    return markdown_table(["recipe", *names], [[r, *decimals(lab.metrics("eurlex57k", r), names)] for r in recipes])
+    return markdown_table(["recipe", *FEWER], [[r, *decimals(lab.metrics("eurlex57k", r), FEWER)] for r in recipes])
 
 
 @table("instance-trees-coverage")
@@ -273,8 +272,6 @@ for _dataset in ("eurlex57k", "debian-depends"):
 
 for _dataset in ("eurlex57k", "debian-depends", "yso-finna-en"):
     TABLES[f"peers-{_dataset}"] = _stored(f"peers-{_dataset}")
-for _dataset in ("eurlex57k", "yso-finna-en"):
-    TABLES[f"label-trees-{_dataset}"] = _stored(f"label-trees-{_dataset}")
 for _dataset in ("delicious", "bibtex"):
     TABLES[f"label-tree-settings-{_dataset}"] = _stored(f"label-tree-settings-{_dataset}")
 TABLES["label-trees-growth"] = _stored("growth-parabel")
@@ -296,11 +293,19 @@ for _name in ("scale-out-yso-finna-en", "scale-out-yso-finna-en-100000"):
     TABLES[_name] = _by_cores(_name)
 
 
-@table("label-trees-calibration")
-def _calibration(lab: Lab) -> str:
-    found = lab.benchmarks["label-trees-eurlex57k"]["calibration"]
-    rows = [[name, f"{100 * values['ece']:.1f}"] for name, values in found.items()]
-    return markdown_table(["model", "expected calibration error, percent points"], rows)
+TABLES["label-trees-calibration"] = _stored("label-trees-calibration")
+
+
+@table("label-trees")
+def _label_trees(lab: Lab) -> str:
+    """The trees among the rows that dismec.md shows in full, dataset by dataset."""
+    cells = []
+    for dataset in ("eurlex57k", "yso-finna-en", "debian-depends"):
+        for name in (*PEERS, "Parabel, 1 tree", "Bonsai, 3 trees"):
+            row = lab.benchmarks[f"peers-{dataset}"]["rows"][name]
+            figures = decimals(row, (*METRICS, "train_s", "predict_s", "model_mb"))
+            cells.append([TITLES[dataset] if name == PEERS[0] else "", name, *figures])
+    return markdown_table(["", "system", *METRICS, "train s", "predict s", "model MB"], cells, left=(0, 1))
 
 
 # --- get-started/install.md -------------------------------------------------------------------------------------------
@@ -335,14 +340,14 @@ BESIDE = {
 def _gains(lab: Lab, module: str, bases: Iterable[str]) -> str:
     """The form of the paper's tables 2 and 3: a base without the module, and what the module adds."""
     cells = []
-    for kind in ("PSP", "PSnDCG"):
+    for kind in ("PSP", "PSnDCG", "macro-F1", "coverage"):
         names = [f"{kind}@{k}" for k in (1, 3, 5)]
         for base in bases:
             without, with_it = lab.metrics("eurlex57k", base), lab.metrics("eurlex57k", f"{module}-{base}")
             gains = [with_it[name] - without[name] for name in names]
             gains.append(sum(gains) / len(gains))
-            cells.append([f"{BASES[base]}, {kind}", *decimals(without, names), *(f"{gain:+.2f}" for gain in gains)])
-    return markdown_table(["base", "@1", "@3", "@5", "gain @1", "gain @3", "gain @5", "mean gain"], cells)
+            cells.append([f"{BASES[base]}, {kind}@k", *decimals(without, names), *(f"{gain:+.2f}" for gain in gains)])
+    return markdown_table(["", "k = 1", "3", "5", "gain, k = 1", "3", "5", "mean gain"], cells)
 
 
 @table("tail-ranknet-gains")
@@ -368,7 +373,7 @@ def _ranknet_precision(lab: Lab) -> str:
 
 @table("tail-beside")
 def _beside(lab: Lab) -> str:
-    names = ("PSP@1", "PSP@3", "PSP@5", "P@1", "macro-F1@5", "coverage@5")
+    names = ("PSP@1", "PSP@3", "PSP@5", "P@1", *BESIDE_PSP)
     rows = [[title, *decimals(lab.metrics("eurlex57k", recipe), names)] for recipe, title in BESIDE.items()]
     return markdown_table(["model", *names], rows)
 

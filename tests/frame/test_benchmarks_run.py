@@ -17,7 +17,7 @@ from benchmarks.data import read_xc
 from benchmarks.linear import dial, solver_choices
 from benchmarks.linear import memory as linear_memory
 from benchmarks.metrics import speed, unbiasedness
-from benchmarks.neural import glas_labels
+from benchmarks.neural import glas_ablation, glas_labels
 from benchmarks.tail import kept, million, modules, price, rehearse, together, values
 from benchmarks.trees import growth, settings, stages
 from benchmarks.tune import search
@@ -206,6 +206,23 @@ def test_labels_of_glas(tiny, run, monkeypatch):
     ]  # fmt: skip
     assert all(row["step s"] > 0 and row["exact ms"] > 0 and row["codes ms"] > 0 for row in found["rows"])
     assert all(row["recall@5"] > 0.9 for row in found["rows"])
+    assert all(0 < row["macro-F1@5"] < row["coverage@5"] for row in found["rows"])
+
+
+def test_one_setting_of_glas_at_a_time(tiny, run, monkeypatch):
+    train, test = tiny
+    monkeypatch.setattr(glas_ablation, "features_of", lambda *_: tiny)
+    monkeypatch.setitem(glas_ablation.WHERE["15,000 points"], "points", 100)
+    small = ("--set", "width=8", "epochs=1", "n_jobs=1", "--seeds", 0, 1)
+    found = run(glas_ablation, "glas-here", "--name", "here", *small, "--only", "where 15,000 points:", "base")
+    assert [row["setting"] for row in found["rows"]] == ["base", "15,000 points: none", "15,000 points: glas"]
+    model = glas_ablation.GLaS(width=8, epochs=1, n_jobs=1, random_state=1).fit(train.X, train.Y)
+    scored = glas_ablation.measured(model.predict(test.X, k=5), test.Y, train.label_counts, train.n_points, digits=3)
+    assert found["rows"][0]["of each seed"]["P@1"][1] == scored["P@1"]
+    assert all(metric in found["table"] for metric in scored)
+    held = run(glas_ablation, "glas-held", "--name", "held", *small[:-1], "--only", "base", "--held-out", 40)
+    assert "--held-out 40" in held["command"]
+    assert held["rows"][0]["PSP@1"] != found["rows"][0]["PSP@1"], "the test part is not read"
 
 
 def test_stages_of_label_trees(run, tiny, monkeypatch):
@@ -232,6 +249,12 @@ def test_settings_of_label_trees(run, tiny, monkeypatch):
         assert [len(runs) for runs in figures["P@1"]] == [2, 2]
         assert np.mean(figures["P@1"]) > 20
     assert "(+0.00 ± 0.00)" in found["table"]  # few labels are one leaf, whatever the children
+    again = run(
+        settings, "label-tree-settings-made-up", "--dataset", "made-up", "--points", 200, "--folds", 2, "--seeds", 0,
+        "--trees", 1, "--only", "Parabel",
+    )  # fmt: skip
+    assert again["rows"]["binary"] == found["rows"]["binary"], "what is not measured again stays"
+    assert [len(runs) for runs in again["rows"]["Parabel"]["P@1"]] == [1, 1]
 
 
 def test_speed_of_metrics(run):
@@ -397,4 +420,5 @@ def test_a_search_is_measured_beside_the_defaults(run, monkeypatch, tmp_path):
     assert all(same_price[name] >= defaults[name] for name in defaults), "the defaults are among the trials"
     for row in found["rows"]:
         assert row["test"]["P@1"] > 90, "the words give the label away"
-        assert row["held_out"].keys() == row["test"].keys() == {"P@1", "PSP@1"}
+        assert row["held_out"].keys() == {"P@1", "PSP@1"}
+        assert row["test"].keys() == {"P@1", "PSP@1", "macro-F1@5", "coverage@5"}
