@@ -28,6 +28,7 @@ from benchmarks.tail.kept import MODELS, data_of, file_of, kept, make, splits_of
 from benchmarks.tail.values import Names, Values, elsewhere, ranked
 from longtail.compose import frontier
 from longtail.compose.candidates import Candidates
+from longtail.compose.dial import chosen_on
 from longtail.compose.frontier import Reached, Trials
 from longtail.compose.portfolio import EVERY, KINDS, Look, pairs, planned
 from longtail.compose.price import Frontier
@@ -76,12 +77,25 @@ class Measured:
 
     def reranked(self, name: str) -> tuple[Reached, Reached]:
         """Return what PropensityRerank around a model reaches with the exponent that it chooses at the price."""
+        trials, held = self.unseen, self._held(name)
+        paid = Frontier.below_base(held, trials.inverse_propensities, PRICE / 100)
+        exponent = np.array([paid.exponent(held.log_odds, PRICE / 100)])
+        return trials.curve((name,), exponent)[0], self.test.curve((name,), exponent)[0]
+
+    def _held(self, name: str) -> Candidates:
         trials, found = self.unseen, self.unseen.found[name]
         log_odds = trials.calibrations[name](found.scores.astype(np.float64))
-        held = Candidates(found.labels, log_odds, Matches.of(found, trials.truth).hits, trials.truth)
-        paid = Frontier.below_base(held, trials.inverse_propensities, PRICE / 100)
-        exponent = np.array([paid.exponent(log_odds, PRICE / 100)])
-        return trials.curve((name,), exponent)[0], self.test.curve((name,), exponent)[0]
+        return Candidates(found.labels, log_odds, Matches.of(found, trials.truth).hits, trials.truth)
+
+    def dialled(self, kind: str) -> tuple[Reached, Reached]:
+        """Return what PropensityRerank with a dial around a kind of model reaches with what it chooses at the price."""
+        names = [name for name in self.unseen.found if name.split("/")[0] == kind]
+        names.sort(key=lambda name: name != kind)  # the price counts from the first
+        trials = self.unseen
+        held = [self._held(name) for name in names]
+        number, exponent = chosen_on(held, trials.inverse_propensities, PRICE / 100, "P@1")
+        at = (names[number],), np.array([exponent])
+        return trials.curve(*at)[0], self.test.curve(*at)[0]
 
     def paid(self, base: Reached, reached: Reached) -> dict[str, Any]:
         """Return how much P@1 is lost on test points, with its 95 % interval by a paired bootstrap."""
@@ -114,6 +128,7 @@ def rows_of(data: Measured) -> list[dict[str, Any]]:
         dial = [(name,) for name in names if name.split("/")[0] == kind]
         sweep = Values.of(data.test, dial)
         chosen = {f"PropensityRerank({name})": (name, data.reranked(name)) for (name,) in dial}
+        chosen[f"PropensityRerank({kind}, dial)"] = kind, data.dialled(kind)
         chosen[f"the dial of {kind}"] = kind, data.chosen(dial, data.unseen.as_it_is(kind))
         for title, (own, (best, reached)) in chosen.items():
             lost = data.paid(data.test.as_it_is(own), reached)

@@ -9,8 +9,9 @@ choice holds if its P@1 on the judging points is at most 1.2 below the best sing
 unweighted model's, and at most 1.0 below the best tail variant's with at most that loss: a weighting, or the exponent
 or the dial of a model, chosen in the old way (the most PSP@1 at the price). The same rules then choose the exponent of
 every single model alone, as re-rankers do: these hold if P@1 is at most 1.3 below the model's own. What they lack is
-counted against the best PSP@1 with the same P@1 that any strength of the same kind reaches on the judging points.
-Writes docs/lab/benchmarks/rehearse.json.
+counted against the best PSP@1 with the same P@1 that any strength of the same kind reaches on the judging points. Last,
+they choose strength and exponent together, as PropensityRerank with a dial does, at the price below the unweighted
+model. Writes docs/lab/benchmarks/rehearse.json.
 """
 
 from __future__ import annotations
@@ -70,14 +71,15 @@ class Draw:
     """One draw of unseen points: what a rule chooses by them, and what becomes of it."""
 
     def __init__(self, data: Rehearsal, rows: NDArray[np.intp]) -> None:
-        self.data = data
+        self.data, self.rows = data, rows
+        self._known: dict[int, NDArray[Any]] = {}
         self.kept, self.gained = data.unseen.percent(rows)
         self.judged = data.judging.percent()
         portfolio = [i for i, names in enumerate(data.choices) if all(name in EVERY for name in names)]
         self.portfolio, alone = portfolio, [i for i in portfolio if i in data.singles]
         self.reference = max(alone, key=lambda i: float(self.kept[i, 0]))
         values = data.unseen.kept[:, :, rows]
-        self.errors = 100 * (values - values[self.reference, 0]).std(axis=2) / np.sqrt(rows.size)
+        self.errors = self._errors(self.reference)
         self.own_errors = 100 * (values - values[:, :1]).std(axis=2) / np.sqrt(rows.size)
 
     def chosen(
@@ -115,6 +117,25 @@ class Draw:
             own = gained[choice, exponent]
             found.append((float(kept[i, 0] - kept[choice, exponent]), float(most - own), float(own - gained[i, 0])))
         return found
+
+    def dialled(self, rule: tuple[float, float]) -> list[tuple[float, float, float]]:
+        """Return the same per kind of model, where the strength is chosen, too."""
+        kept, gained = self.judged
+        found = []
+        for own in (self.data.choices.index((kind,)) for kind in KINDS):
+            dial = [j for j in self.data.singles if self._kind(j) == self._kind(own)]
+            point = self.chosen(rule, dial, own, self._errors(own))
+            most = gained[dial][kept[dial] >= kept[point] - 1e-6].max()
+            reached = float(gained[point])
+            found.append((float(kept[own, 0] - kept[point]), float(most) - reached, reached - float(gained[own, 0])))
+        return found
+
+    def _errors(self, reference: int) -> NDArray[Any]:
+        """Return the standard error of every choice's P@1 less that of one model."""
+        if reference not in self._known:
+            values = self.data.unseen.kept[:, :, self.rows]
+            self._known[reference] = 100 * (values - values[reference, 0]).std(axis=2) / np.sqrt(self.rows.size)
+        return self._known[reference]
 
     def _kind(self, choice: int) -> str:
         return self.data.choices[choice][0].split("/")[0]
@@ -170,19 +191,23 @@ def main() -> None:
     options = parser.parse_args()
     found: dict[tuple[str, tuple[float, float]], list[Outcome]] = {}
     alone: dict[tuple[str, tuple[float, float]], list[Outcome]] = {}
+    dialled: dict[tuple[str, tuple[float, float]], list[Outcome]] = {}
     for dataset in options.datasets:
         for draw in Rehearsal.of(dataset, options.data_root).draws(options.repeats):
             for rule in RULES:
                 key = dataset.partition("@")[0], rule
                 found.setdefault(key, []).append(draw.outcome(rule))
                 alone.setdefault(key, []).extend(draw.reranked(rule))
+                dialled.setdefault(key, []).extend(draw.dialled(rule))
     rows = [row_of(*key, outcomes) for key, outcomes in found.items()]
     alone_rows = [alone_row_of(*key, outcomes) for key, outcomes in alone.items()]
+    dial_rows = [alone_row_of(*key, outcomes) for key, outcomes in dialled.items()]
     content = {
         "rows": rows, "table": table(rows), "alone": alone_rows,
-        "alone_table": table(alone_rows, ("paid", "lacking", "gained")),
+        "alone_table": table(alone_rows, ("paid", "lacking", "gained")), "dial": dial_rows,
+        "dial_table": table(dial_rows, ("paid", "lacking", "gained")),
     }  # fmt: skip
-    print(content["table"], content["alone_table"], sep="\n\n")
+    print(content["table"], content["alone_table"], content["dial_table"], sep="\n\n")
     command = f"python -m benchmarks.tail.rehearse --datasets {' '.join(options.datasets)}"
     save("rehearse", content, command, folder=options.out)
 

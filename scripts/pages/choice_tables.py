@@ -22,7 +22,6 @@ _MODELS = {
     "AutoModel": ("AutoModel", None),
     "popularity": ("Popularity", "popularity"),
 }
-_VARIANTS = (("the dial of ", ""), ("PropensityRerank(", ")"))
 _SLACK = 0.2  # points of P@1 that a test part may differ from the price
 
 
@@ -95,8 +94,10 @@ def _sweep(lab: Lab) -> str:
         rows = _priced(lab, dataset)
         for name in (
             "the dial of dismec",
+            "PropensityRerank(dismec, dial)",
             "PropensityRerank(dismec)",
             "the dial of bonsai",
+            "PropensityRerank(bonsai, dial)",
             "PropensityRerank(bonsai)",
         ):
             if name in rows:

@@ -45,8 +45,8 @@ def _gpu_metrics(lab: Lab) -> str:
             pairs = [(row.get(f"gpu_{metric}"), row.get(f"cpu_{metric}")) for metric in METRICS]
             largest = max(abs(gpu - cpu) for gpu, cpu in pairs if gpu is not None)
             figures = ["–" if gpu is None else f"{gpu:.2f} / {cpu:.2f}" for gpu, cpu in pairs]
-            cells.append([name, _WEIGHTINGS[row["weighting"]], *figures, f"{largest:.2f}"])
-    return markdown_table(["GPU / CPU", "weighting", *METRICS, "largest difference"], cells)
+            cells.append([name, _WEIGHTINGS[row["weighting"]], f"{row['tol']:g}", *figures, f"{largest:.2f}"])
+    return markdown_table(["GPU / CPU", "weighting", "`tol`", *METRICS, "largest difference"], cells)
 
 
 @table("gpu-time")

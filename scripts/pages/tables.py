@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -274,9 +275,22 @@ for _dataset in ("eurlex57k", "debian-depends", "yso-finna-en"):
 for _dataset in ("delicious", "bibtex"):
     TABLES[f"label-tree-settings-{_dataset}"] = _stored(f"label-tree-settings-{_dataset}")
 TABLES["label-trees-growth"] = _stored("growth-parabel")
-for _name in ("scale-out-yso-finna-en", "scale-out-yso-finna-en-100000"):
-    TABLES[_name] = _stored(_name)
 TABLES["scale-out-million"] = _stored("million-1000000-1000000")
+
+
+def _by_cores(name: str) -> Callable[[Lab], str]:
+    """The tables of one measurement on several machines, that with the fewest cores first."""
+
+    def make(lab: Lab) -> str:
+        numbers = [re.fullmatch(rf"{name}-(\d+)-cores", found) for found in lab.benchmarks]
+        files = [lab.benchmarks[f"{name}-{n}-cores"] for n in sorted(int(found[1]) for found in numbers if found)]
+        return "\n\n".join(f"{file['machine']}:\n\n{file['table']}" for file in files)
+
+    return make
+
+
+for _name in ("scale-out-yso-finna-en", "scale-out-yso-finna-en-100000"):
+    TABLES[_name] = _by_cores(_name)
 
 
 TABLES["label-trees-calibration"] = _stored("label-trees-calibration")

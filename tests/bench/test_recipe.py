@@ -56,6 +56,8 @@ def test_a_recipe_is_read(tmp_path):
         ("unit_rows = true", "unit_rows = 1", "'features.unit_rows': must be true or false"),
         ("unit_rows = true", "min_df = -1", "'features': min_df is -1"),
         ("[0.5, 0.4]", "[0.5]", "'evaluate.propensity'"),
+        ("[evaluate]", "[evaluate]\nthreshold = 1.5", "'evaluate.threshold': threshold is 1.5, but must be a prob"),
+        ("[evaluate]", "[evaluate]\nthreshold = 'a'", "'evaluate.threshold': is 'a', but must be a float"),
         ("[data]", "[data", "cannot be read as TOML"),
         ("[data]", f"x = {'[' * 100_000}", "cannot be read as TOML"),
         ("[features]", "reading = {txt = 'a'}\n[features]", "'data.reading.txt': unknown field .*\"text\""),

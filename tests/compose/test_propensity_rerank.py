@@ -9,7 +9,10 @@ import longtail
 from compose.bases import Flat, Witness
 from compose.planted_tail import N_LABELS, planted_tail
 from contract.planted import planted
-from longtail.compose.candidates import best_of
+from longtail.compose.candidates import best_of, log_quotient
+from longtail.compose.dial import candidates_of
+from longtail.core.run import Run
+from longtail.core.unseen import predict_unseen
 from longtail.errors import DataError, NotFittedError, ParameterError
 from longtail.metrics import Matches, score
 from longtail.objectives import PropensityModel
@@ -252,3 +255,63 @@ def test_models_that_left_points_out_promise_a_recall_without_a_further_calibrat
     model.save(tmp_path / "m")
     again = longtail.load_model(tmp_path / "m").predict_sets(test.X, recall_at_least=0.7)
     np.testing.assert_array_equal(again.labels, sets.labels)
+
+
+def test_the_dial_finds_the_weighting_and_exponent_that_gain_most_at_the_price():
+    data = longtail.make_longtail(n_points=900, n_features=500, n_labels=60, n_test_points=900)
+    given = {"base": longtail.DiSMEC(), "folds": 2, "propensity": (0.55, 5.0)}
+    plain = longtail.PropensityRerank(**given).fit(data.train.X, data.train.Y)
+    model = longtail.PropensityRerank(**given, dial="pw-cb").fit(data.train.X, data.train.Y)
+    names = [None, "pw-cb:0.25", "pw-cb:0.5", "pw-cb:0.75", "pw-cb:1"]
+    assert model.base_.weighting in names
+    # What was tried, again: no exponent of any weighting is worth more at the price.
+    held = []
+    for name in names:
+        new = lambda name=name: longtail.DiSMEC(weighting=name)  # noqa: E731
+        unseen = predict_unseen(new, data.train.X, data.train.Y, model, k=15, run=Run())
+        held.append(candidates_of(unseen, data.train.Y[unseen.rows]))
+    inverse = model.inverse_propensities_
+
+    def reached(candidates, exponent):
+        quotient = log_quotient(candidates.labels, candidates.log_odds, np.log(inverse), exponent)
+        matches = Matches.of(best_of(candidates.labels, quotient, 1), candidates.truth, inverse_propensities=inverse)
+        return score(matches, "P@1"), score(matches, "PSP@1")
+
+    least = reached(held[0], 0.0)[0] - 0.01
+    own = reached(held[names.index(model.base_.weighting)], model.exponent_)
+    assert own[0] >= least
+    worth = [
+        psp + 0.25 * p for h in held for e in np.linspace(0, 1, 21) for p, psp in [reached(h, e)] if p >= least + 0.005
+    ]
+    assert own[1] + 0.25 * own[0] >= max(worth) - 1e-9, "what keeps half of the price is allowed"
+    alone = reached(held[0], plain.exponent_)
+    assert own[1] + 0.25 * own[0] >= alone[1] + 0.25 * alone[0]
+
+
+def test_a_dial_of_one_weighting_chooses_between_two_bases_and_is_saved(tmp_path):
+    model = longtail.PropensityRerank(folds=2, dial=["pw:0.5"]).fit(X, Y)
+    assert model.base_.weighting in (None, "pw:0.5")
+    model.save(tmp_path / "m")
+    loaded = longtail.load_model(tmp_path / "m")
+    assert loaded.dial == ["pw:0.5"]
+    np.testing.assert_array_equal(loaded.predict(X_TEST).scores, model.predict(X_TEST).scores)
+    assert not model.trains_in_parts
+    assert longtail.PropensityRerank().trains_in_parts
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"dial": "cb"}, "unknown weighting"),
+        ({"dial": []}, "dial is \\[\\], but must be a weighting"),
+        ({"dial": 0.5}, "dial is 0.5, but must be a weighting"),
+        ({"dial": "pw:2"}, "strength is 2.0"),
+        ({"dial": "pw", "prefit": True}, "dial and prefit contradict each other"),
+        ({"dial": "pw", "objective": "macro-f1@5"}, "dial and objective contradict"),
+        ({"dial": "pw", "max_precision_loss": None}, "so max_precision_loss must be a number"),
+        ({"dial": "pw", "base": longtail.Popularity()}, "Popularity takes no weighting"),
+    ],
+)
+def test_a_dial_that_cannot_be_is_refused(given, message):
+    with pytest.raises(ParameterError, match=message):
+        longtail.PropensityRerank(**given).fit(X, Y)

@@ -17,6 +17,7 @@ import pytest
 import longtail
 from contract.planted import planted
 from longtail.app.cli import main
+from longtail.bench.run import run_recipe
 from longtail.bench.study import read_file
 from longtail.core.model import load_model
 from longtail.data import Dataset, read_dataset, write_dataset
@@ -118,8 +119,44 @@ def test_one_objective_with_folds_and_a_limit(cli, texts):
     assert all(t[3][0] > 10 for t in journal(study))
 
 
+def test_a_threshold_is_swept_and_goes_into_recipe_and_model(cli, tmp_path):
+    data = longtail.make_longtail(n_points=600, n_features=300, n_labels=40, n_test_points=400)
+    for name, part in (("train", data.train), ("test", data.test)):
+        write_dataset(part, tmp_path / f"{name}.txt")
+    files = {name: tmp_path / f"s.{name}" for name in ("study", "toml", "model")}
+    code, out, err = cli(
+        "tune", tmp_path / "train.txt", "--model", "dismec", "--trials", 2, "--study", files["study"], "--objectives",
+        "MICRO-f1,macro-R", "--pick", "micro-F1", "--out", files["model"], "--folds", 2, "--recipes",
+        tmp_path / "all.toml",
+    )  # fmt: skip
+    assert code == 0, err
+    recipe = tomllib.loads(files["toml"].read_text())
+    threshold = recipe["evaluate"]["threshold"]
+    assert "threshold=" in out
+    assert f"--probabilities --threshold {threshold:g}" in err
+    curve = next(t[4] for t in journal(files["study"]) if t[0] == 0)
+    by_threshold = {point["threshold"]: point["metrics"] for point in curve}
+    assert len(by_threshold) == len(curve) > 40
+    recalls = [by_threshold[t]["macro-R"] for t in sorted(by_threshold)]
+    assert recalls == sorted(recalls, reverse=True)
+    assert recalls[0] > recalls[-1] + 30
+    assert all(point["metrics"].keys() == {"micro-F1", "macro-R"} for point in curve)
+    # The model has probabilities, and its sets on other points are about as good as the search said.
+    found = load_model(files["model"]).predict_sets(data.test.X, threshold=threshold)
+    said = max(found["micro-F1"] for found in by_threshold.values())
+    assert abs(longtail.metrics.evaluate_sets(found, data.test.Y)["micro-F1"] - said) < 5
+    # Bench scores the same sets.
+    files["toml"].write_text(files["toml"].read_text().replace("held_out = 0.5", 'test = "test.txt"'))
+    (read,) = read_file(files["toml"])
+    sets = run_recipe(read, tmp_path, tmp_path / "cache")["sets"]
+    assert sets["threshold"] == threshold
+    assert abs(sets["micro-F1"] - said) < 5
+    assert all(0 < r.threshold < 1 for r in read_file(tmp_path / "all.toml"))
+
+
 BAD = {
     "metric": (["--objectives", "P@1,Q@2"], "unknown metric 'Q@2'"),
+    "metric of sets": (["--objectives", "micro-F2"], "of label sets: micro-P, micro-R, micro-F1,"),
     "model": (["--model", "dismek"], 'unknown model "dismek"'),
     "no space": (["--model", "popularity"], "there is no search space for popularity"),
     "budget": (["--minutes", "2"], "--trials and --minutes contradict each other"),

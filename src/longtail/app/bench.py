@@ -62,7 +62,10 @@ def bench(
             failed = True
             continue
         results.append(result)
-        say(f"{recipe.title}: train {result['train_s']:.1f} s, P@1 {result['metrics']['P@1']:.2f}; wrote {file}")
+        said = f"train {result['train_s']:.1f} s, P@1 {result['metrics']['P@1']:.2f}"
+        if "sets" in result:
+            said += f", micro-F1 of sets {result['sets']['micro-F1']:.2f}"
+        say(f"{recipe.title}: {said}; wrote {file}")
     if not results and not failed:
         raise DataError("none of the recipes could be run")
     for dataset in dict.fromkeys(result["dataset"] for result in results):

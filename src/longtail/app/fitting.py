@@ -104,7 +104,7 @@ def fit_and_save(
     from longtail.core.progress import Silent
     from longtail.core.run import Run
     from longtail.core.workspace import Workspace
-    from longtail.engine.shards import PartsKept, Shards, remove_shards
+    from longtail.engine.shards import PartsKept, Shards, remove_shards, warn_of_lost_parts
     from longtail.workflow.calibrate import calibrate_after_training
 
     place = place or Place()
@@ -113,6 +113,7 @@ def fit_and_save(
     with ExitStack() as stack:
         engine = stack.enter_context(place.engine())
         shards = place.shards(out)
+        warn_of_lost_parts(shards)
         partial = engine.folder(out) if isinstance(engine, Shards) else out.with_name(f"{out.name}.partial")
         if first and resume and not partial.exists():
             say(f"nothing to resume in {partial}; starting from the beginning")

@@ -19,7 +19,9 @@ Models = Annotated[
     typer.Option("--model", "-m", metavar="NAME,...", help="Models to search, e.g. dismec,bonsai or ranknet/bonsai."),
 ]
 Study = Annotated[Path, typer.Option("--study", metavar="FILE", help="Journal of the search; processes may share it.")]
-Objectives = Annotated[str, typer.Option(metavar="METRIC,...", help="What to raise, the first before the others.")]
+Objectives = Annotated[
+    str, typer.Option(metavar="METRIC,...", help="What to raise, the first before the others; micro-F1 is of sets.")
+]
 Price = Annotated[
     float | None, typer.Option(metavar="P", help="Points of the first objective that the others may cost; default: 1.")
 ]
@@ -85,8 +87,9 @@ def tune(
 ) -> None:
     """Search for good parameters of models on points held out of DATA.
 
-    The defaults of every model are tried first. Each fit yields a curve: beams and exponents are swept without a new
-    training. A killed search goes on by --resume, and ends with the trials that it would have had.
+    The defaults of every model are tried first. Each fit yields a curve: beams, exponents and, for metrics of label
+    sets such as micro-F1, thresholds are swept without a new training. A killed search goes on by --resume, and ends
+    with the trials that it would have had.
     """
     from longtail.app.console import say
     from longtail.tune.plan import Options, identity_of, parts_of, plan_of
@@ -229,10 +232,17 @@ class _Outputs:
         """Train the pick on all points, if a model was asked for."""
         if self.out is None:
             return
+        from longtail.app.console import say
+
         candidate = plan.candidate(chosen.model, chosen.values)
         estimator = candidate.estimator(text=dataset.X is None, point=chosen.point)
         estimator.reading_ = kept(reading)
-        fit_and_save(estimator, dataset, self.out, name=name, resume=False, overwrite=self.overwrite, place=place)
+        threshold = chosen.point.get("threshold")
+        calibrate = "no" if threshold is None else "yes"
+        where: dict[str, Any] = {"overwrite": self.overwrite, "place": place}
+        fit_and_save(estimator, dataset, self.out, calibrate, name=name, resume=False, **where)
+        if threshold is not None:
+            say(f"label sets: longtail predict {self.out} DATA --probabilities --threshold {threshold:g} --out FILE")
 
 
 def _data_section(data: Path, file: Path, asked: Any, reading: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from longtail.bench.split import check_share
 from longtail.core.registry import unknown
+from longtail.core.sets import check_threshold
 from longtail.data.reading import Reading
 from longtail.errors import DataError, LongtailError, first_line
 from longtail.features.text import TextFeatures
@@ -21,7 +22,7 @@ from longtail.workflow.build import build_estimator, parse_propensity
 _SECTIONS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "data": {"train": str, "test": str, "held_out": float, "sample": int, "split_seed": int, "reading": dict},
     "model": {"name": str, "base": str, "weighting": str, "parameters": dict},
-    "evaluate": {"propensity": (str, list)},
+    "evaluate": {"propensity": (str, list), "threshold": float},
 }
 _TOP: dict[str, type | tuple[type, ...]] = {
     "dataset": str, "seed": int, "threads": int,
@@ -46,6 +47,9 @@ class Recipe:
     to unit length. Features are computed before training and cached; recipes with the same data and features share
     them.
 
+    With a `threshold`, the model is calibrated after its training, and sets of the labels with this probability or more
+    are scored as well.
+
     A variant of a study is a recipe, too: `study` is then true, and `path` is the study's file.
     """
 
@@ -62,6 +66,7 @@ class Recipe:
     seed: int = 0
     threads: int | None = None
     propensity: PropensityModel = field(default_factory=PropensityModel)
+    threshold: float | None = None
     study: bool = False
     folders: tuple[Path, ...] = ()
     held_out: float | None = None
@@ -119,7 +124,10 @@ def parse_recipe(content: Mapping[str, Any], path: Path, name: str, prefix: str 
     _check_reading(content["data"].get("reading", {}), path, f"{prefix}data.reading")
     dataset = content.get("dataset", path.resolve().parent.name)
     check_file_name(dataset, path, f"{prefix}dataset")
-    model, propensity = content["model"], content.get("evaluate", {}).get("propensity", "default")
+    model, evaluate = content["model"], content.get("evaluate", {})
+    propensity, threshold = evaluate.get("propensity", "default"), evaluate.get("threshold")
+    if threshold is not None:
+        _checked(path, f"{prefix}evaluate.threshold", check_threshold, threshold)
     recipe = Recipe(
         path=path,
         name=name,
@@ -134,6 +142,7 @@ def parse_recipe(content: Mapping[str, Any], path: Path, name: str, prefix: str 
         seed=content.get("seed", 0),
         threads=content.get("threads"),
         propensity=_checked(path, f"{prefix}evaluate.propensity", parse_propensity, propensity),
+        threshold=threshold,
         folders=(path.parent,),
         **{name: content["data"][name] for name in _SPLIT if name in content["data"]},
     )

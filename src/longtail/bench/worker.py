@@ -19,12 +19,14 @@ from longtail.bench import memory
 from longtail.bench.recipe import Recipe
 from longtail.bench.study import read_file
 from longtail.core.model import load_model
+from longtail.core.run import Run
 from longtail.core.store import size_in_bytes
 from longtail.core.unfinished import temporary_folder
 from longtail.data import Dataset, read_dataset
 from longtail.errors import LongtailError, ParameterError
 from longtail.workflow.apply import conform, predict_in_chunks
-from longtail.workflow.score import KS, score_predictions
+from longtail.workflow.calibrate import calibrate_after_training
+from longtail.workflow.score import KS, score_predictions, score_sets
 
 
 def measure(recipe: Recipe, data: Path) -> dict[str, Any]:
@@ -38,6 +40,8 @@ def measure(recipe: Recipe, data: Path) -> dict[str, Any]:
     model.fit(points, training.Y, label_names=training.label_names)
     train_s = time.perf_counter() - started
     train_peak = memory.peak()
+    if recipe.threshold is not None:
+        calibrate_after_training(model, points, training.Y, "yes", Run())
     with temporary_folder() as folder:
         path = folder / "model"
         model.save(path)
@@ -53,9 +57,11 @@ def measure(recipe: Recipe, data: Path) -> dict[str, Any]:
             predictions, testing.Y, training_counts=model.label_counts_, n_training_points=model.n_points_,
             propensity=recipe.propensity,
         )  # fmt: skip
+        sets = {} if recipe.threshold is None else {"sets": score_sets(model, inputs, testing.Y, recipe.threshold)}
     return {
         "metrics": scores.metrics,
         "bands": scores.bands,
+        **sets,
         "train_s": train_s,
         "predict_s": predict_s,
         "peak_rss_mb": train_peak / 2**20,

@@ -26,7 +26,7 @@ CANDIDATES = 20  # labels per model that are ranked again
 EXPONENTS = np.linspace(0, 1, 41)
 _FINER = 10  # steps between two of those for the choice itself: rare labels may gain half a point from one to the next
 _WORTH = 0.2  # percentage points of the gain that a second model must be worth: it doubles size and time
-_RESERVE = 0.25  # of a standard error; both are chosen by benchmarks.tail.rehearse
+_RESERVE = 0.5  # of a standard error; both are chosen by benchmarks.tail.rehearse
 _LEAST_GAIN = 0.75  # points of the gain that a point of the price must buy, or else it is not spent
 _ROUNDING = 1e-9
 

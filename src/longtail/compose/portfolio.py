@@ -1,8 +1,9 @@
 """Which models are worth a try on some data within some minutes: names, their estimators, and what each would cost.
 
 Costs are estimated from the size of the data, in seconds of two cores: what grows is the number of pairs of a point and
-a classifier that sees it. No clock is read for that: the same data and the same minutes give the same list on every
-machine. Where minutes were asked for, a `Stopwatch` shortens the list on a machine that is slower than estimated.
+a classifier that sees it. Which classifiers see all points, DiSMEC itself says, by the rule that it trains by. No clock
+is read for that: the same data and the same minutes give the same list on every machine. Where minutes were asked for,
+a `Stopwatch` shortens the list on a machine that is slower than estimated.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ EVERY = (
 )  # fmt: skip
 KINDS = ("bonsai", "dismec")
 _TREES, _CHILDREN, _LEAF, _DEPTH = 3, 100, 100, 3  # of Bonsai
-# Seconds of two cores per pair of a point and a classifier, and per feature of the point in addition; per label of a
-# tree; per rare label, which sees a working set instead of every point. Fitted to the trainings of five datasets.
-_BONSAI_PAIR, _BONSAI_ENTRY, _BONSAI_LABEL = 5.8e-8, 9e-10, 2.5e-5
-_DISMEC_PAIR, _DISMEC_ENTRY, _DISMEC_RARE = 7e-9, 6e-10, 2.3e-4
-_FEW, _LEAST_WORK, _LEAST_SHARE = 15, 1e8, 0.3  # when labels are rare, as in linear/rare.py
+# Seconds of two cores, fitted to trainings on five datasets (benchmarks.tail.costs). An entry is a feature of a point.
+# Bonsai: per pair of a point and a classifier that sees it, per entry of such a pair, per label of a tree.
+_BONSAI_PAIR, _BONSAI_ENTRY, _BONSAI_LABEL = 1.1e-8, 4.7e-10, 1e-5
+# DiSMEC, labels that see all points: per pair of a point and a label, per entry of it, per entry of a positive.
+_DISMEC_PAIR, _DISMEC_ENTRY, _DISMEC_POSITIVE_ENTRY = 2e-9, 1.8e-10, 1.25e-8
+# DiSMEC, labels with working sets, which grow with the positives: per label, per positive, per entry of a positive.
+_RARE_LABEL, _RARE_POSITIVE, _RARE_ENTRY = 4.5e-5, 7.5e-6, 3.1e-7
 _CURVE_POINT = 3e-5  # to measure one choice at every exponent on one point
 _LEAST_SECONDS = 0.05
 _SMALL, _FOLDS = 20_000, 5  # points, below which all are predicted by cross-fitting
@@ -50,8 +53,14 @@ class Look:
         Number of points.
     labels : int
         Number of labels with points.
-    few : int
-        Number of those that have few points.
+    frequent : int
+        Number of classifiers of DiSMEC that see all points.
+    frequent_positives : int
+        Pairs of a point and one of these labels that it has.
+    rare : int
+        Number of classifiers that DiSMEC trains on working sets of their own, one for labels with the same points.
+    rare_positives : int
+        Pairs of a point and one of these labels that it has.
     row : float
         Features per point.
     per_point : float
@@ -64,7 +73,10 @@ class Look:
 
     points: int
     labels: int
-    few: int
+    frequent: int
+    frequent_positives: int
+    rare: int
+    rare_positives: int
     row: float
     per_point: float
     unit: bool = True
@@ -74,10 +86,13 @@ class Look:
     def at(cls, X: sparse.csr_matrix, Y: sparse.csr_matrix) -> Look:
         """Look at the data."""
         counts = np.bincount(Y.indices, minlength=Y.shape[1])
-        few = int(((counts > 0) & (counts <= _FEW)).sum())
+        rare, same_as = registry.estimator_class("dismec")().working_sets(Y, np.ones(Y.shape[1]))
+        trained = (counts > 0) & (same_as == np.arange(Y.shape[1]))
+        frequent, rare = counts[trained & ~rare], counts[trained & rare]
+        sizes = frequent.size, int(frequent.sum()), rare.size, int(rare.sum())
         squares = squared_lengths(X)
         unit = bool((np.abs(squares[squares > 0] - 1) < _NEAR_ONE).all())
-        return cls(X.shape[0], int((counts > 0).sum()), few, X.nnz / X.shape[0], Y.nnz / Y.shape[0], unit)
+        return cls(X.shape[0], int((counts > 0).sum()), *sizes, X.nnz / X.shape[0], Y.nnz / Y.shape[0], unit)
 
     def seconds(self, name: str) -> float:
         """Return the estimated seconds of one training on all points."""
@@ -86,10 +101,10 @@ class Look:
     def _usual_seconds(self, name: str) -> float:
         if _kind(name) == "bonsai":
             return _TREES * self.tree_seconds()
-        working_sets = self.points * self.labels >= _LEAST_WORK and self.few >= _LEAST_SHARE * self.labels
-        rare = self.few if working_sets else 0
-        pairs = self.points * (self.labels - rare)
-        return max(pairs * (_DISMEC_PAIR + self.row * _DISMEC_ENTRY) + rare * _DISMEC_RARE, _LEAST_SECONDS)
+        everywhere = self.points * self.frequent * (_DISMEC_PAIR + self.row * _DISMEC_ENTRY)
+        positives = self.frequent_positives * self.row * _DISMEC_POSITIVE_ENTRY
+        apart = self.rare * _RARE_LABEL + self.rare_positives * (_RARE_POSITIVE + self.row * _RARE_ENTRY)
+        return max(everywhere + positives + apart, _LEAST_SECONDS)
 
     def tree_seconds(self) -> float:
         """Return the estimated seconds of one Bonsai tree: at each node its points meet each of its children."""

@@ -51,12 +51,18 @@ class Frontier:
         How much of the metric must remain.
     metric : str, default "P@1"
         In which the price is stated.
+    reference : ndarray of shape (n,), optional
+        The metric point by point of what the price counts from; by default of the held-out points without exponent.
+    share : float, default 1.0
+        Share of the standard error of the loss that is kept in reserve.
     """
 
     held: Candidates
     inverse_propensities: Floats
     least: float
     metric: str = "P@1"
+    reference: Floats | None = None
+    share: float = 1.0
 
     @property
     def gain(self) -> str:
@@ -93,21 +99,29 @@ class Frontier:
         The last part of what is lost must buy at least a quarter of its size. With `max_loss`, the share of the metric
         that may be lost, some of it is kept in reserve. Of equal exponents the largest; 0 if `least` is kept nowhere.
         """
-        coarse = self._best_exponent(log_odds, _EXPONENTS, max_loss)
-        near = coarse + _EXPONENTS[1] / _FINER * np.arange(1 - _FINER, _FINER)
-        return self._best_exponent(log_odds, np.unique(np.clip(near, 0, 1)), max_loss)
+        return self.best(log_odds, max_loss)[0]
 
-    def _best_exponent(self, log_odds: NDArray[Any], exponents: Floats, max_loss: float) -> float:
-        plain = terms(self._matches(log_odds, 0.0), self.metric).numerators
+    def best(self, log_odds: NDArray[Any], max_loss: float) -> tuple[float, float]:
+        """Return the exponent of `exponent`, and what it is worth: -inf if `least` is kept nowhere."""
+        coarse, _ = self._best_of(log_odds, _EXPONENTS, max_loss)
+        near = coarse + _EXPONENTS[1] / _FINER * np.arange(1 - _FINER, _FINER)
+        return self._best_of(log_odds, np.unique(np.clip(near, 0, 1)), max_loss)
+
+    def values(self, log_odds: NDArray[Any], exponent: float) -> Floats:
+        """Return the metric of the price point by point."""
+        return terms(self._matches(log_odds, exponent), self.metric).numerators
+
+    def _best_of(self, log_odds: NDArray[Any], exponents: Floats, max_loss: float) -> tuple[float, float]:
+        plain = self.values(log_odds, 0.0) if self.reference is None else self.reference
         best, most = 0.0, -np.inf
         for exponent in exponents:
             matches = self._matches(log_odds, exponent)
             own = terms(matches, self.metric).numerators
             kept = float(own.mean())
             worth = score(matches, self.gain) + _LEAST_GAIN * kept
-            if kept - reserve(standard_error(own - plain), max_loss) >= self.least and worth >= most:
+            if kept - reserve(standard_error(own - plain), max_loss, self.share) >= self.least and worth >= most:
                 best, most = float(exponent), worth
-        return best
+        return best, most
 
     def _measured(self, log_odds: NDArray[Any]) -> tuple[Floats, Floats]:
         """Return the metric and the gain at every exponent."""

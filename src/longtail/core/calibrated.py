@@ -142,8 +142,13 @@ class UnseenAnswers:
 
     def halves(self) -> tuple[UnseenAnswers, UnseenAnswers]:
         """Return the points in two random halves: one to learn from, one to judge by."""
+        learning, judging = self.rows_of_halves()
+        return self[learning], self[judging]
+
+    def rows_of_halves(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the rows of the points in each half."""
         order = np.random.default_rng(_SEED).permutation(len(self))
-        return self[np.sort(order[::2])], self[np.sort(order[1::2])]
+        return np.sort(order[::2]), np.sort(order[1::2])
 
 
 def unseen_answers(model: Any, X: Any, Y: Any, *, candidates: int = CANDIDATES) -> UnseenAnswers:
@@ -220,11 +225,40 @@ def fit_calibration(model: Any, unseen: UnseenAnswers, *, own: bool = False) -> 
     ModelCalibration
     """
     learning, judging = unseen.halves()
+    chosen = _learned(model, learning, unseen, own=own)
+    thresholds = thresholds_for(chosen(model, learning.found), learning.hits)
+    return replace(chosen, curve=SetCurve.of(thresholds, chosen(model, judging.found), judging.hits, judging.observed))
+
+
+def unseen_probabilities(model: Any, unseen: UnseenAnswers) -> NDArray[np.float32]:
+    """Return the probabilities of labels predicted for unseen points, each half of the points taught by the other one.
+
+    Parameters
+    ----------
+    model : Estimator
+        Fitted model.
+    unseen : UnseenAnswers
+        What `answers_from` or `unseen_answers` returned.
+
+    Returns
+    -------
+    ndarray of shape (n, k)
+        Padding stays padding.
+    """
+    found = np.empty(unseen.found.scores.shape, np.float32)
+    halves = unseen.rows_of_halves()
+    for own, other in (halves, halves[::-1]):
+        found[own] = _learned(model, unseen[other], unseen)(model, unseen.found[own])
+    return found
+
+
+def _learned(model: Any, learning: UnseenAnswers, unseen: UnseenAnswers, *, own: bool = False) -> ModelCalibration:
+    """Return the calibration that some of the unseen points teach, without its curve."""
     together, by_frequency = (
         ModelCalibration(_functions(model, learning, edges), edges, unseen.found.k, len(unseen), _NO_CURVE)
         for edges in (np.zeros(0, np.int64), _edges(model, learning.found))
     )
-    # Decided by the learning half alone, too: the curve must not depend on the half that it is measured on.
+    # Decided by these points alone, too: the curve must not depend on those that it is measured on.
     teaching, deciding = learning.halves()
     fitted = [replace(one, functions=_functions(model, teaching, one.edges)) for one in (together, by_frequency)]
     surprises = [_surprise(one, model, deciding) for one in fitted]
@@ -233,8 +267,7 @@ def fit_calibration(model: Any, unseen: UnseenAnswers, *, own: bool = False) -> 
         parts = [_kept(model, learning)] * n_score_groups(model)
         plain = replace(together, functions=CalibrationOfGroups(parts))
         chosen = plain if _surprise(plain, model, deciding) <= min(surprises) else chosen
-    thresholds = thresholds_for(chosen(model, learning.found), learning.hits)
-    return replace(chosen, curve=SetCurve.of(thresholds, chosen(model, judging.found), judging.hits, judging.observed))
+    return chosen
 
 
 def calibration_in_training(model: Any, found: Predictions, observed: sparse.csr_matrix) -> ModelCalibration | None:

@@ -206,8 +206,6 @@ class DiSMEC(Estimator):
         return PointsWithWeights(X, Y, weights, self._kept_duals(X.shape[0], Y.shape[1]))
 
     def _fit(self, prepared: Prepared, run: Run) -> None:
-        from longtail.linear.rare import identical_labels, rare_labels
-
         assert isinstance(prepared, PointsWithWeights)
         Y = prepared.Y
         own, _ = resolve_weighting(self.weighting).coefficients(self.label_counts_, self.n_points_)
@@ -217,11 +215,34 @@ class DiSMEC(Estimator):
         on_gpus = self.device != "cpu" and not graded and not run.engine.elsewhere
         if on_gpus and self._fit_on_gpus(prepared, own, run):
             return
-        # Dual variables are those of points, which working sets have only some of.
-        full = self.solver == "full" or self.warm_start or graded
-        rare = np.zeros(Y.shape[1], np.bool_) if full else rare_labels(Y, self.loss)
-        same_as = identical_labels(Y, own) if rare.any() else np.arange(Y.shape[1])
+        rare, same_as = self.working_sets(Y, own)
         self._train(*self._groups(prepared, own, rare, same_as, run.workspace), same_as, run)
+
+    def working_sets(
+        self, Y: sparse.csr_matrix, weights: NDArray[np.floating]
+    ) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """Return which labels are trained on working sets of their own, and how labels share a classifier.
+
+        Parameters
+        ----------
+        Y : (n, L) csr_matrix
+            Label indicator.
+        weights : (L,) array
+            Weight of each label's positives.
+
+        Returns
+        -------
+        rare : (L,) array of bool
+            Labels with working sets; each of the others sees all points.
+        same_as : (L,) array of int
+            For each label the first one that has the same classifier.
+        """
+        from longtail.linear.rare import identical_labels, rare_labels
+
+        # Dual variables are those of points, which working sets have only some of.
+        full = self.solver == "full" or self.warm_start or _has_relevances(Y)
+        rare = np.zeros(Y.shape[1], np.bool_) if full else rare_labels(Y, self.loss)
+        return rare, identical_labels(Y, weights) if rare.any() else np.arange(Y.shape[1])
 
     def _fit_on_gpus(self, prepared: PointsWithWeights, own: NDArray[np.floating], run: Run) -> bool:
         """Train on GPUs and return True, or return False if the CPU is to do it."""

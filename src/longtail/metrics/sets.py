@@ -14,6 +14,8 @@ from longtail.metrics.labelwise import LabelCounts
 from longtail.metrics.matches import Floats, Matches
 from longtail.metrics.pointwise import divide
 
+SET_METRICS = tuple(f"{mean}-{letter}" for mean in ("micro", "macro", "example") for letter in ("P", "R", "F1"))
+
 
 def evaluate_sets(predictions: Predictions, Y: Any) -> dict[str, float]:
     """Return precision, recall and F1 of label sets, in percent.
@@ -38,7 +40,11 @@ def evaluate_sets(predictions: Predictions, Y: Any) -> dict[str, float]:
     `zero_division=0`. Divisor of the macro averages: L, the number of columns of Y; a label neither predicted nor
     observed counts as 0, and so does a point with neither predictions nor labels.
     """
-    matches = Matches.of(predictions, Y)
+    return set_metrics(Matches.of(predictions, Y))
+
+
+def set_metrics(matches: Matches) -> dict[str, float]:
+    """Return what `evaluate_sets` does, of sets that are matched with observed labels."""
     sizes, hits = (matches.labels >= 0).sum(axis=1), matches.hits.sum(axis=1)
     by_label = LabelCounts.of(matches, max(matches.labels.shape[1], 1))
     whole = tuple(np.array([values.sum()], dtype=np.float64) for values in (hits, sizes, matches.n_relevant))

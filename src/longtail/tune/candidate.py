@@ -69,19 +69,23 @@ class Candidate:
         )  # fmt: skip
 
     def recipe(self, point: Mapping[str, Any], data: Mapping[str, Any], propensity: list[float]) -> Recipe:
-        """Return the content of a recipe that trains the model with the options of a point of its curve."""
+        """Return the content of a recipe that trains the model with the options of a point of its curve.
+
+        The threshold of a point is no parameter of the model: it says how its label sets are scored.
+        """
         features = {k.removeprefix("features."): v for k, v in self.values.items() if k.startswith("features.")}
         content: Recipe = {"seed": self.seed, "data": dict(data)}
         if any(value is not False for value in features.values()):
             content["features"] = features
-        return content | {"model": self._model(point), "evaluate": {"propensity": propensity}}
+        evaluate = {"propensity": propensity} | {key: point[key] for key in ("threshold",) if key in point}
+        return content | {"model": self._model(point), "evaluate": evaluate}
 
     def _model(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return the section `model` of a recipe."""
         name, _, base = self.model.partition("/")
         apart = ("features.", "weighting", "base.weighting")
         plain = {key: value for key, value in self.values.items() if not key.startswith(apart)}
-        options = {key: value for key, value in point.items() if key not in ("metrics", "exponent")}
+        options = {key: value for key, value in point.items() if key not in ("metrics", "exponent", "threshold")}
         exponent = point.get("exponent", 0.0)
         if base:  # a wrapper: it has an exponent of its own, or none
             plain |= {f"base.{key}": value for key, value in options.items()}

@@ -1,29 +1,37 @@
-"""One fit as a curve: beams and exponents are swept on the predictions for held-out points, without a new training."""
+"""One fit as a curve: beams, exponents and thresholds, swept on predictions for held-out points without a training."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from longtail.compose.candidates import best_of, log_quotient
 from longtail.core import registry
+from longtail.core.calibrated import answers_from, unseen_probabilities, with_probabilities
 from longtail.core.calibration import CalibrationOfGroups
 from longtail.core.estimator import Estimator
 from longtail.core.predictions import Predictions
 from longtail.core.unseen import n_score_groups, score_groups
 from longtail.errors import DataError
 from longtail.metrics import Matches
-from longtail.metrics.named import LOWER_IS_BETTER, MetricName, score
+from longtail.metrics.named import MetricName, score
+from longtail.metrics.sets import set_metrics
 from longtail.tune.candidate import RERANK
+from longtail.tune.objectives import goodness, of_rankings, of_sets
 from longtail.tune.points import Part
 from longtail.workflow.apply import predict_in_chunks
+from longtail.workflow.decide import Decision
 
 EXPONENTS = tuple(round(0.025 * i, 3) for i in range(41))  # a tenth may cost a point of P@1, and leave a price unspent
 _PREDICTED = EXPONENTS[::4]  # of models with an exponent of their own, each of which takes a prediction
 BEAMS = (5, 10, 20, 40)
+THRESHOLD = 0.5  # of label sets, where nothing else is known
+THRESHOLDS = (0.005, 0.01, 0.015, *(round(0.025 * i, 3) for i in range(1, 40)))
 SWEPT = ("beam", "exponent")
+_BY_PROBABILITY = Decision(threshold=THRESHOLD, probabilities=True)
 
 Point = dict[str, Any]
 
@@ -42,7 +50,7 @@ def curve_of(
     part : Part
         Labels and propensities.
     objectives : sequence of str
-        Metrics, e.g. "P@1".
+        Metrics, e.g. "P@1", or "micro-F1" of label sets.
     swept : collection of str, default ("beam", "exponent")
         Options that are swept.
 
@@ -50,20 +58,64 @@ def curve_of(
     -------
     list of dict
         One per beam (of models with beams) and exponent: `metrics` in percent by name, `exponent`, and the options of
-        `predict` that give them.
+        `predict` that give them. With a metric of label sets: one per beam and `threshold`.
     """
+    return list(
+        _set_points(model, dev, part, objectives, swept)
+        if of_sets(objectives)
+        else _ranking_points(model, dev, part, objectives, swept)
+    )
+
+
+def _beams(model: Estimator, swept: Collection[str]) -> Iterator[tuple[Point, Estimator]]:
+    """Yield the options that are swept by predicting again, and the model that has them."""
+    for options in [{"beam": beam} for beam in BEAMS] if "beam" in model.options() & set(swept) else [{}]:
+        yield options, model.adjusted(**options) if options else model
+
+
+def _ranking_points(
+    model: Estimator, dev: Any, part: Part, objectives: Sequence[str], swept: Collection[str]
+) -> Iterator[Point]:
     deepest = max(MetricName.parse(name).k for name in objectives)
     k = min(max(deepest, registry.estimator_class(RERANK)().candidates), model.n_labels_)
-    points: list[Point] = []
-    beams = [{"beam": beam} for beam in BEAMS] if "beam" in model.options() & set(swept) else [{}]
-    for options in beams:
-        own = model.adjusted(**options) if options else model
+    for options, own in _beams(model, swept):
         for exponent, ranked in _ranked(own, dev, part, k, deepest) if "exponent" in swept else _as_is(own, dev, k):
-            kept = ranked.top(min(deepest, ranked.k))
-            matches = Matches.of(kept, part.Y_dev, inverse_propensities=part.inverse)
-            metrics = {name: 100.0 * score(matches, name) for name in objectives}
-            points.append({"metrics": metrics, **options, **exponent})
-    return points
+            yield {"metrics": _ranking_metrics(ranked, part, objectives), **options, **exponent}
+
+
+def _ranking_metrics(ranked: Predictions, part: Part, objectives: Sequence[str]) -> dict[str, float]:
+    deepest = max((MetricName.parse(name).k for name in objectives), default=1)
+    matches = Matches.of(ranked.top(min(deepest, ranked.k)), part.Y_dev, inverse_propensities=part.inverse)
+    return {name: 100.0 * score(matches, name) for name in objectives}
+
+
+def _set_points(
+    model: Estimator, dev: Any, part: Part, objectives: Sequence[str], swept: Collection[str]
+) -> Iterator[Point]:
+    """Yield one point per beam and threshold.
+
+    Probabilities do not depend on an exponent, so it is not swept: rankings are scored as the model makes them.
+    """
+    rankings = of_rankings(objectives)
+    deepest = min(max((MetricName.parse(name).k for name in rankings), default=1), model.n_labels_)
+    for options, own in _beams(model, swept):
+        found = predict_in_chunks(own, dev, min(_BY_PROBABILITY.width(own), model.n_labels_))
+        ranked = found if found.k >= deepest else predict_in_chunks(own, dev, deepest)
+        shared = _ranking_metrics(ranked, part, rankings)
+        likely, matches = _probabilities(own, found, part), Matches.of(found, part.Y_dev)
+        for threshold in THRESHOLDS:
+            kept = likely >= threshold
+            chosen = replace(matches, labels=np.where(kept, matches.labels, -1), hits=matches.hits & kept)
+            reached = set_metrics(chosen)
+            metrics = {name: shared[name] if name in shared else reached[name] for name in objectives}
+            yield {"metrics": metrics, **options, "threshold": threshold}
+
+
+def _probabilities(model: Estimator, found: Predictions, part: Part) -> Any:
+    """Return the probabilities of predictions: of a model that calibrated itself, or each half taught by the other."""
+    if model.own_calibration() is not None:
+        return with_probabilities(model, found).scores
+    return unseen_probabilities(model, answers_from(found, part.Y_dev))
 
 
 def _as_is(model: Estimator, dev: Any, k: int) -> Iterator[tuple[Point, Predictions]]:
@@ -119,11 +171,6 @@ def mean_curve(curves: Sequence[list[Point]], sizes: Sequence[int]) -> list[Poin
 
 def _options(point: Point) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted((key, value) for key, value in point.items() if key != "metrics"))
-
-
-def goodness(name: str, value: float) -> float:
-    """Return a metric so that more is better."""
-    return -value if MetricName.parse(name).base in LOWER_IS_BETTER else value
 
 
 def at_price(curve: Sequence[Point], objectives: Sequence[str], price: float, best: float | None = None) -> list[Point]:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from longtail.errors import ParameterError
-from longtail.tune.curve import at_price, goodness
+from longtail.tune.curve import THRESHOLD, at_price
+from longtail.tune.objectives import goodness
 from longtail.tune.space import weighting_of
 
 OUTCOME, SCREEN = "outcome", "screen"  # attributes of a trial
@@ -54,9 +55,15 @@ def found_in(trials: Iterable[Any], n_defaults: int, limits: Mapping[str, float]
         if outcome is None or any(outcome["costs"][name] > limit for name, limit in limits.items()):
             continue
         for point in outcome["curve"]:
-            default = trial.number < n_defaults and not point.get("exponent") and point.get("beam", 10) == 10
+            default = trial.number < n_defaults and _is_default(point)
             found.append(Found(trial.number, outcome["model"], outcome["values"], point, outcome["costs"], default))
     return found
+
+
+def _is_default(point: Mapping[str, Any]) -> bool:
+    """Return whether a point has the options that a model has by itself."""
+    usual = {"exponent": 0.0, "beam": 10, "threshold": THRESHOLD}
+    return all(point.get(name, value) == value for name, value in usual.items())
 
 
 def check_trial(trial: Any, objectives: Sequence[str]) -> None:

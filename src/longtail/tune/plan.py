@@ -14,9 +14,9 @@ from longtail.core.fingerprint import data_fingerprint, fingerprint
 from longtail.data import Dataset
 from longtail.errors import DataError, ParameterError
 from longtail.features.text import TextFeatures
-from longtail.metrics.named import MetricName
 from longtail.objectives import PropensityModel
 from longtail.tune.front import COSTS
+from longtail.tune.objectives import spelt
 from longtail.tune.points import Part, check_points, check_tail, prepared_parts, splits_of
 from longtail.tune.search import Plan
 from longtail.tune.space import UNIT_ROWS, Space, restricted, space_of
@@ -45,7 +45,7 @@ class Options:
 
     def checked(self) -> Options:
         """Return the options with names as metrics spell them, or raise ParameterError for one that cannot be."""
-        objectives = [str(MetricName.parse(name)) for name in self.objectives]
+        objectives = [spelt(name) for name in self.objectives]
         for what, names in (("objective", objectives), ("model", self.models)):
             twice = {name for name in names if names.count(name) > 1}
             if twice or not names:

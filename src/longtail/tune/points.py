@@ -17,8 +17,8 @@ from longtail.data import Dataset
 from longtail.errors import DataError
 from longtail.features.scaling import unit_rows
 from longtail.metrics.labelwise import BAND_NAMES, frequency_bands
-from longtail.metrics.named import LABEL_METRICS, NEEDS_PROPENSITIES, MetricName
 from longtail.objectives import PropensityModel
+from longtail.tune.objectives import is_about_rare_labels
 
 Split = tuple[Rows, Rows]
 
@@ -136,7 +136,7 @@ def check_tail(data: Dataset, splits: Sequence[Split], objectives: Sequence[str]
 
     A label without training points is never predicted, so it says nothing, whatever its band.
     """
-    needing = [name for name in objectives if MetricName.parse(name).base in {*NEEDS_PROPENSITIES, *LABEL_METRICS}]
+    needing = [name for name in objectives if is_about_rare_labels(name)]
     for rows, dev_rows in splits:
         held_out, counts = data.Y[dev_rows], data.subset(rows).label_counts
         if held_out.nnz == 0:

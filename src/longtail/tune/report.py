@@ -157,7 +157,8 @@ def bench_study(found: Sequence[Found], plan: Plan, asked: Any, data: Mapping[st
     for number in sorted({f.trial for f in found}):
         best = pick([f for f in found if f.trial == number], plan.objectives, rule, plan.price)
         content = _recipe(best, plan, asked, data)
-        variants[f"trial-{number:03d}"] = {key: content[key] for key in ("features", "model") if key in content}
+        own = {"evaluate": {"threshold": best.point["threshold"]}} if "threshold" in best.point else {}
+        variants[f"trial-{number:03d}"] = {key: content[key] for key in ("features", "model") if key in content} | own
     base = {"seed": asked.seed, "data": dict(data), "model": {"name": found[0].model.partition("/")[0]}}
     propensity = [asked.propensity.A, asked.propensity.B]
     return to_toml(base | {"evaluate": {"propensity": propensity}, "variants": variants}, "Trials of a search.")

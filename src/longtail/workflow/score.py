@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longtail.core.estimator import Estimator
 from longtail.core.predictions import Predictions
-from longtail.metrics import Matches, by_band, evaluate
+from longtail.metrics import Matches, by_band, evaluate, evaluate_sets
 from longtail.objectives import PropensityModel
+from longtail.workflow.apply import predict_in_chunks
+from longtail.workflow.decide import Decision
 
 KS = (1, 2, 3, 4, 5)
 
@@ -72,6 +76,30 @@ def score_predictions(
     if inverse is not None and training_counts is not None:
         bands = by_band(matches, ks[-1], training_counts)
     return Scores(evaluate(predictions, matches.truth, inverse_propensities=inverse, ks=ks), bands, ks[-1])
+
+
+def score_sets(model: Estimator, inputs: Any, Y: sparse.csr_matrix, threshold: float) -> dict[str, float]:
+    """Return the metrics of the label sets that a model predicts at a threshold, and the threshold.
+
+    Parameters
+    ----------
+    model : Estimator
+        Fitted model with probabilities.
+    inputs : csr_matrix or sequence of str
+        What `conform` returned.
+    Y : csr_matrix
+        Observed labels.
+    threshold : float
+        Probability that a label must have.
+
+    Returns
+    -------
+    dict of str to float
+        `threshold`, and what `longtail.metrics.evaluate_sets` returns.
+    """
+    decision = Decision(threshold=threshold, probabilities=True)
+    found = predict_in_chunks(model, inputs, min(decision.width(model), model.n_labels_), calibrated=True)
+    return {"threshold": threshold, **evaluate_sets(decision.apply(found, model), Y)}
 
 
 def matched(
