@@ -109,7 +109,7 @@ def row(model: str, data: Dataset, nodes: int, n_cpus: int) -> dict[str, Any]:
 
 
 def record(rows: list[dict[str, Any]], content: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Write what was measured so far: a machine that is lent may go back before the last rows."""
+    """Write what was measured so far, in case the rest is interrupted."""
     nodes = " ".join(str(row["nodes"]) for row in rows)
     command = f"python -m benchmarks.engine.scale_out --recipe {arguments.recipe}"
     command += f" --nodes {nodes} --cpus {arguments.cpus}" + f" --points {arguments.points}" * bool(arguments.points)
@@ -121,19 +121,27 @@ def record(rows: list[dict[str, Any]], content: dict[str, Any], arguments: argpa
 def table(rows: list[dict[str, Any]], n_cpus: int) -> str:
     """Return the seconds as a table, and how much of each node is made use of, beside the fewest nodes."""
     header = [f"nodes of {n_cpus} CPU{'s' * (n_cpus > 1)}", "threads s", "Ray s", "Ray / threads"]
-    cells = [
-        [str(row["nodes"]), f"{row['threads_s']:.1f}", f"{row['ray_s']:.1f}", f"{row['ray_s'] / row['threads_s']:.2f}"]
-        for row in rows
-    ]
+    cells = [[str(row["nodes"]), _seconds(row, "threads_s"), _seconds(row, "ray_s"), _ratio(row)] for row in rows]
     if len(rows) > 1:
         header += ["efficiency of threads", "efficiency of Ray"]
         for row, line in zip(rows, cells, strict=True):
-            line += [f"{100 * _efficiency(rows[0], row, key):.0f} %" for key in ("threads_s", "ray_s")]
+            line += [_efficiency(rows, row, key) for key in ("threads_s", "ray_s")]
     return markdown_table(header, cells, left=())
 
 
-def _efficiency(first: dict[str, Any], row: dict[str, Any], key: str) -> float:
-    return float(first[key] * first["nodes"] / (row[key] * row["nodes"]))
+def _seconds(row: dict[str, Any], key: str) -> str:
+    return f"{row[key]:.1f}" if key in row else "–"
+
+
+def _ratio(row: dict[str, Any]) -> str:
+    return f"{row['ray_s'] / row['threads_s']:.2f}" if "threads_s" in row else "–"
+
+
+def _efficiency(rows: list[dict[str, Any]], row: dict[str, Any], key: str) -> str:
+    if key not in row:
+        return "–"
+    first = next(one for one in rows if key in one)
+    return f"{100 * first[key] * first['nodes'] / (row[key] * row['nodes']):.0f} %"
 
 
 if __name__ == "__main__":
