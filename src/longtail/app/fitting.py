@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from longtail.core.urls import path_or_url
+
 Shard = Annotated[
     str | None,
     typer.Option(metavar="I/N", help="Train the I-th of N shares into MODEL.shard-I-of-N; --merge joins them."),
@@ -17,7 +19,9 @@ Shard = Annotated[
 Merge = Annotated[bool, typer.Option("--merge", help="Make the model of the shards beside it (MODEL.shard-I-of-N).")]
 Workspace = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Keep working copies of large data in files there, on a local disk."),
+    typer.Option(
+        metavar="DIR", help="Keep working copies of large data in files there, on a local disk.", parser=path_or_url
+    ),
 ]
 Ray = Annotated[str | None, typer.Option(metavar="auto|HOST:PORT", help="Work on a Ray cluster (extra 'distributed').")]
 
