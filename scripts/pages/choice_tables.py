@@ -128,6 +128,11 @@ def _rehearse_alone(lab: Lab) -> str:
     return str(lab.benchmarks["rehearse"]["alone_table"])
 
 
+@table("rehearse-dial")
+def _rehearse_dial(lab: Lab) -> str:
+    return str(lab.benchmarks["rehearse"]["dial_table"])
+
+
 @table("dial-path")
 def _dial_path(lab: Lab) -> str:
     return str(lab.benchmarks["dial-eurlex57k-pw-cb"]["table"])

@@ -146,12 +146,12 @@ def test_a_price_that_buys_little_is_not_spent():
         assert (frontier.best([curve], plain, 1.0) is curve[1]) == spent
 
 
-def test_a_quarter_of_a_standard_error_is_kept_in_reserve_but_at_most_half_the_price():
+def test_half_a_standard_error_is_kept_in_reserve_but_at_most_half_the_price():
     reference = Reached(("a",), 0.0, 80.0, 20.0)
-    for kept, error, within in ((79.0, 0.0, True), (79.2, 1.2, False), (79.2, 0.6, True), (79.6, 9.0, True)):
+    for kept, error, within in ((79.0, 0.0, True), (79.2, 0.6, False), (79.2, 0.3, True), (79.6, 9.0, True)):
         tempting = Reached(("b",), 0.5, kept, 30.0, error)
         assert (frontier.best([[reference], [tempting]], reference, 1.0) is tempting) == within
-    assert frontier.rows([[Reached(("b",), 0.5, 79.2, 30.0, 1.2)]], reference, 1.0)[0]["at_price"] is None
+    assert frontier.rows([[Reached(("b",), 0.5, 79.2, 30.0, 0.6)]], reference, 1.0)[0]["at_price"] is None
 
 
 def test_rows_of_any_length_are_scaled_where_that_is_better(model, tmp_path):

@@ -94,7 +94,7 @@ ADDED_LATER = {
     "parabel": {"n_children": 2, "power": 2},  # binary, as before
     "pfastrexml": {"tail": "means", "weighting": None},
     # The price is without effect: exponents are given.
-    "propensityrerank": {"max_precision_loss": 1.0, "objective": None, "price_metric": "P@1"},
+    "propensityrerank": {"dial": None, "max_precision_loss": 1.0, "objective": None, "price_metric": "P@1"},
     "ranknet": {"price_metric": "P@1"},
     "xgrank": {
         "accumulate": 1, "checkpoint_seconds": 60.0, "epsilon": 1e-8, "schedule": "linear", "compile": False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,8 @@ from longtail.core.run import Run
 from longtail.core.state import State
 from longtail.core.unseen import Unseen, predict_unseen
 from longtail.errors import ParameterError
+
+logger = logging.getLogger(__name__)
 
 _FIXED = 0.5  # without a price
 _LEAST = 1e-30  # probabilities are above 0
@@ -77,7 +80,7 @@ class PropensityRerank(Reranker):
     Attributes
     ----------
     base_ : Estimator
-        Fitted base.
+        Fitted base; with a dial, its `weighting` is the one that was chosen.
     exponent_ : float
         The exponent that was chosen.
     inverse_propensities_ : ndarray of shape (n_labels,)
@@ -116,7 +119,7 @@ class PropensityRerank(Reranker):
 
     @property
     def trains_in_parts(self) -> bool:  # type: ignore[override]
-        """Whether the base trains in independent parts, and is not chosen by what it reaches."""
+        """True if the base trains in independent parts and is not chosen by what it reaches."""
         return self.dial is None and super().trains_in_parts
 
     def _base_and_unseen(self, X: Any, Y: sparse.csr_matrix, run: Run) -> tuple[list[Any], Unseen]:
@@ -134,6 +137,8 @@ class PropensityRerank(Reranker):
         held = [candidates_of(unseen, Y[unseen.rows]) for unseen in tried]
         loss = (self.max_precision_loss or 0.0) / 100
         number, self.exponent_ = chosen_on(held, self.inverse_propensities_, loss, self.price_metric)
+        said = "its base as it is" if weightings[number] is None else f"a base with {weightings[number]}"
+        logger.info("chose %s, and the exponent %.3g", said, self.exponent_)
         base = self._weighted(weightings[number]).fit(X, Y, label_names=names, run=run.part("base"))
         return [base], tried[number]
 
