@@ -87,6 +87,7 @@ def frontier(names: Iterable[str], out: Path) -> None:
     """Measure PSP@1 against P@1 as the exponent moves: without blocks (PropensityRerank) and with them (RankNet)."""
     train, test = data()
     lines = load("tail-modules-frontier", out).get("lines", {})
+    KEPT.mkdir(parents=True, exist_ok=True)
     for name in names:
         if name == "none":
             continue

@@ -38,6 +38,14 @@ def test_labels_of_glas(tiny, run, monkeypatch):
     assert all(0 < row["macro-F1@5"] < row["coverage@5"] for row in found["rows"])
 
 
+def test_accuracy_of_glas_has_no_times(tiny, run, monkeypatch):
+    monkeypatch.setattr(glas_labels, "features_of", lambda *_: tiny)
+    few = ("--labels", 20, "--width", 16, "--epochs", 1)
+    timed, plain = (run(glas_labels, "glas-labels", *few, *more)["rows"][0] for more in ((), ("--accuracy",)))
+    assert plain.keys() == {"labels", "negatives", *glas_labels.METRICS}
+    assert plain == {name: timed[name] for name in plain}
+
+
 def test_one_setting_of_glas_at_a_time(tiny, run, monkeypatch):
     train, test = tiny
     monkeypatch.setattr(glas_ablation, "features_of", lambda *_: tiny)
