@@ -5,7 +5,7 @@
 Trains DiSMEC on the training split at every strength, three ways: as it comes (`solver="auto"`), every label on all
 points (`solver="full"`), and along a path where each training starts from the dual variables of the one before
 (`warm_start=True`, which needs all points, too). Times are CPU seconds of this process, since wall times depend on what
-else runs. P@1 and PSP@1 are those of the dev split; the test split is not read. Writes
+else runs. Metrics are those of the dev split; the test split is not read. Writes
 docs/lab/benchmarks/dial-DATASET-WEIGHTING.json.
 """
 
@@ -18,17 +18,18 @@ from typing import Any
 
 from benchmarks.common import add_out, markdown_table, save
 from benchmarks.common.data import add_data_root, features_of, recipe_named
+from benchmarks.common.metrics import FEWER
+from benchmarks.common.metrics import measured as scored
+from benchmarks.common.tables import decimals
 from longtail import DiSMEC
 from longtail.data import Dataset
 from longtail.workflow.apply import conform
-from longtail.workflow.score import score_predictions
 
 WAYS: dict[str, dict[str, Any]] = {
     "auto": {"solver": "auto"},
     "full": {"solver": "full"},
     "path": {"solver": "full", "warm_start": True},
 }
-METRICS = ("P@1", "P@5", "PSP@1", "PSP@5")
 DEV = {"eurlex57k": "eurlex57k/dev.jsonl.xz", "debian-depends": "debian-depends/dev.jsonl.xz"}
 
 
@@ -43,27 +44,25 @@ def measured(train: Dataset, dev: Dataset, options: argparse.Namespace) -> list[
             model.set_params(weighting=f"{options.weighting}:{row['strength']:g}").fit(train.X, train.Y)
             row[f"{way} cpu s"] = round(time.process_time() - started, 1)
             found = model.predict(conform(dev, model), k=5)
-            scored = score_predictions(
-                found, dev.Y, training_counts=train.label_counts, n_training_points=train.n_points
-            )
-            row |= {f"{way} {metric}": round(scored.metrics[metric], 2) for metric in METRICS}
+            metrics = scored(found, dev.Y, train.label_counts, train.n_points)
+            row |= {f"{way} {metric}": metrics[metric] for metric in FEWER}
             print(way, row, file=sys.stderr, flush=True)
     return rows
 
 
 def table(rows: list[dict[str, Any]], ways: list[str]) -> str:
     """Return the Markdown table with the metrics of the first way; its last row sums the seconds."""
-    head = ["strength", *METRICS, *(f"{way} CPU s" for way in ways)]
+    head = ["strength", *FEWER, *(f"{way} CPU s" for way in ways)]
     cells = [
         [
             f"{row['strength']:g}",
-            *(f"{row[f'{ways[0]} {metric}']:.2f}" for metric in METRICS),
+            *decimals(row, [f"{ways[0]} {metric}" for metric in FEWER]),
             *(f"{row[f'{way} cpu s']:.1f}" for way in ways),
         ]
         for row in rows
     ]
     sums = [f"{sum(row[f'{way} cpu s'] for row in rows):.1f}" for way in ways]
-    return markdown_table(head, [*cells, ["all", *[""] * len(METRICS), *sums]], left=())
+    return markdown_table(head, [*cells, ["all", *[""] * len(FEWER), *sums]], left=())
 
 
 def main() -> None:

@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from benchmarks.common import add_out, image, markdown_table, save
+from benchmarks.common import add_out, decimals, image, markdown_table, save
+from benchmarks.common.metrics import FIRST, measured
 from benchmarks.common.process import measured_apart
 from benchmarks.common.size import megabytes
 from benchmarks.linear.gpu_sets import Size, made_up
-from longtail import DiSMEC, PropensityModel
+from longtail import DiSMEC
 from longtail.bench import memory
 from longtail.linear.blocks import label_blocks
 from longtail.linear.rare import GROUP, WorkingSetSolver, rare_labels
 from longtail.linear.solver import BlockSolver
-from longtail.metrics import evaluate
 from longtail.objectives import resolve_weighting
 
 TEST_POINTS = 10_000
@@ -74,15 +74,14 @@ def measure(n_labels: int, weighting: str | None) -> dict[str, Any]:
     training_mb = memory.peak() / MB - data_mb
     ranked = model.predict(X_test, k=5)
     predicted = time.perf_counter()
-    inverse = 1 / PropensityModel().propensities(model.label_counts_, model.n_points_)
-    found = evaluate(ranked, Y_test, inverse_propensities=inverse, ks=(1, 5))
+    found = measured(ranked, Y_test, model.label_counts_, model.n_points_)
     return {
         "labels": int((model.label_counts_ > 0).sum()), "points": X.shape[0], "features": X.shape[1],
         "nonzeros": int(X.nnz), "positives": int(Y.nnz), "rare": int(rare_labels(Y, model.loss).sum()),
         "train_s": trained - started, "train_cpu_s": cpu, "predict_ms": 1e3 * (predicted - trained) / TEST_POINTS,
         "data_mb": data_mb, "training_mb": training_mb, "model_mb": megabytes(model),
-        "P@1": found["P@1"], "PSP@1": found["PSP@1"], "per_label": cost_per_label(model, X, Y),
-    }  # fmt: skip
+        "per_label": cost_per_label(model, X, Y),
+    } | {name: found[name] for name in FIRST}  # fmt: skip
 
 
 def cost_per_label(model: DiSMEC, X: sparse.csr_matrix, Y: sparse.csr_matrix) -> list[dict[str, Any]]:
@@ -114,13 +113,13 @@ def cost_per_label(model: DiSMEC, X: sparse.csr_matrix, Y: sparse.csr_matrix) ->
 
 def table(rows: list[dict[str, Any]]) -> str:
     header = ["points", "labels", "rare", "features", "train s", "CPU s", "predict ms per point", "data MB"]
-    header += ["training MB above it", "model MB", "P@1", "PSP@1"]
+    header += ["training MB above it", "model MB", *FIRST]
     lines = []
     for row in rows:
         cells = [f"{row[name]:,}" for name in ("points", "labels", "rare", "features")]
         cells += [f"{row['train_s']:,.0f}", f"{row['train_cpu_s']:,.0f}", f"{row['predict_ms']:.2f}"]
         cells += [f"{row[name]:,.0f}" for name in ("data_mb", "training_mb", "model_mb")]
-        lines.append([*cells, f"{row['P@1']:.1f}", f"{row['PSP@1']:.1f}"])
+        lines.append([*cells, *decimals(row, FIRST, 1)])
     return markdown_table(header, lines, left=())
 
 

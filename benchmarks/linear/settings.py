@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.common import add_out, decimals, markdown_table, save
 from benchmarks.common.data import add_data_root, features_of, recipe_named
-from benchmarks.peers import METRICS
+from benchmarks.common.metrics import METRICS
 from longtail import DiSMEC
 from longtail.data import Dataset
 from longtail.workflow.apply import conform

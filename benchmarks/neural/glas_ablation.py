@@ -1,10 +1,10 @@
 """GLaS with one setting changed at a time: tables 1 and 2 of Guo et al. (NeurIPS 2019), on other data.
 
-    python -m benchmarks.neural.glas_ablation --data FOLDER --name NAME [--set width=256] [--only regulariser ...]
-                                              [--points 15000] [--seeds 0 1 2]
+    python -m benchmarks.neural.glas_ablation --name NAME [--recipe eurlex57k/glas] [--held-out 15000]
+                                              [--set width=256] [--only regulariser ...] [--seeds 0 1 2]
 
-FOLDER holds X.npz, Y.npz (training) and Xt.npz, Yt.npz (test): CSR matrices, rows of X of unit length, the same labels
-in both. Runs on a GPU where there is one. Needs numpy, scipy, scikit-learn, safetensors and torch; on a GPU no Numba.
+Trains on the training part of a recipe of GLaS, with its parameters, and measures on the test part; with `--held-out`
+on so many of the training points, drawn at random, and the test part is not read. Runs on a GPU where there is one.
 Train P@1 is that of the first training points, as many as there are test points, without input dropout. With several
 seeds every figure is their mean. Writes docs/lab/benchmarks/glas-NAME.json.
 """
@@ -15,19 +15,31 @@ import argparse
 import subprocess
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from scipy import sparse
 
 from benchmarks.common import add_out, markdown_table, save
+from benchmarks.common.data import add_data_root, features_of, recipe_named
+from benchmarks.common.metrics import METRICS, measured
 from benchmarks.common.settings import settings
 from longtail.bench.machine import machine
 from longtail.neural.glas import GLaS
-from longtail.objectives import PropensityModel
 
+# Settings in which the regulariser is compared with none; "points" trains on so many of the points, drawn at random.
+WHERE: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "width 256": {"width": 256},
+    "10 epochs": {"epochs": 10},
+    "plain Adam": {"epsilon": 1e-8},
+    "15,000 points": {"points": 15_000},
+    "15,000 points, plain Adam": {"points": 15_000, "epsilon": 1e-8},
+    "as in the paper": {
+        "hidden": (1024,), "labels_per_point": "one", "batch_size": 4096, "loss": "negative-mining", "margin": 10.0,
+        "epochs": 10, "learning_rate": 0.005, "epsilon": 1e-8, "strength": 10_000.0,
+    },
+}  # fmt: skip
 # Each row of the tables: what it is about, and what it changes of the base setting.
 STUDIES: dict[str, dict[str, dict[str, Any]]] = {
     "base": {"base": {}},
@@ -49,21 +61,24 @@ STUDIES: dict[str, dict[str, dict[str, Any]]] = {
         "margin": {"loss": "margin", "margin": 10.0},
         "negative mining": {"loss": "negative-mining", "margin": 10.0},
     },
-    "epochs": {str(epochs): {"epochs": epochs} for epochs in (3, 5, 8, 12)},
+    "epochs": {str(epochs): {"epochs": epochs} for epochs in (1, 2, 3, 5, 8, 12)},
     "learning rate": {str(rate): {"learning_rate": rate} for rate in (0.0025, 0.005, 0.01, 0.02)},
     "average": {"of the second half's epochs": {"average_from": 0.5}},
     "precision": {"float32": {"precision": "float32"}},
+    "where": {
+        f"{title}: {name}": changes | {"regulariser": name}
+        for title, changes in WHERE.items()
+        for name in ("none", "glas")
+    },
 }
-COLUMNS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "train P@1", "gap", "s/epoch", "points/s", "GPU %")
+COLUMNS = (*METRICS, "train P@1", "gap", "s/epoch", "points/s", "GPU %")
 
 
 def main() -> None:
     options = arguments()
-    data = {part: sparse.csr_matrix(sparse.load_npz(options.data / f"{part}.npz")) for part in ("X", "Y", "Xt", "Yt")}
-    if options.points:
-        drawn = np.random.default_rng(0).permutation(data["X"].shape[0])[: options.points]
-        data |= {part: data[part][drawn] for part in ("X", "Y")}
-    base = settings(options.set)
+    recipe = recipe_named(options.recipe)
+    data = data_of(recipe, options)
+    base = recipe.parameters | settings(options.set)
     strength = base.get("strength", GLaS().strength)
     rows: list[dict[str, Any]] = []
     print(f"{'':38}" + "".join(f"{column:>10}" for column in COLUMNS))
@@ -75,23 +90,42 @@ def main() -> None:
                 continue
             if study == "strength":
                 changes = {"strength": strength * changes["strength"]}
-            runs = [measure(GLaS(**base | changes | {"random_state": seed}), data) for seed in options.seeds]
+            chosen = base | changes
+            part = first_points(data, chosen.pop("points", None))
+            runs = [measure(GLaS(**chosen | {"random_state": seed}), part) for seed in options.seeds]
             rows.append(row := {"study": study, "setting": name} | mean(runs))
             print(f"{title:38}" + "".join(f"{row.get(column, np.nan):10.2f}" for column in COLUMNS), flush=True)
             write(options, rows)
 
 
+def data_of(recipe: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """Return X and Y to learn from, and Xt and Yt to measure on."""
+    train, test = features_of(recipe, options.data_root)
+    if options.held_out:
+        drawn = np.random.default_rng(0).permutation(train.n_points)
+        train, test = (train.subset(np.sort(part)) for part in np.split(drawn, [-options.held_out]))
+    return {"X": train.X, "Y": train.Y, "Xt": test.X, "Yt": test.Y}
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder with X.npz, Y.npz, Xt.npz, Yt.npz")
+    parser.add_argument("--recipe", default="eurlex57k/glas", help="whose data and parameters are taken")
+    add_data_root(parser)
+    parser.add_argument("--held-out", type=int, default=0, help="measure on so many of the training points")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="a parameter of the base setting")
     parser.add_argument("--only", nargs="*", default=[], help="rows whose title begins like this, e.g. regulariser")
-    parser.add_argument("--points", type=int, help="train on this many of the points, drawn at random")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="every figure is the mean over these")
-    parser.add_argument("--title", default="", help="what the data is, for the JSON file; else the folder's name")
     parser.add_argument("--name", required=True, help="of the measurement file: glas-NAME.json")
     add_out(parser)
     return parser.parse_args()
+
+
+def first_points(data: dict[str, Any], n_points: int | None) -> dict[str, Any]:
+    """Return the data with so many of its training points, drawn at random; None for all."""
+    if n_points is None:
+        return data
+    drawn = np.random.default_rng(0).permutation(data["X"].shape[0])[:n_points]
+    return data | {part: data[part][drawn] for part in ("X", "Y")}
 
 
 def measure(model: GLaS, data: dict[str, Any]) -> dict[str, Any]:
@@ -101,10 +135,9 @@ def measure(model: GLaS, data: dict[str, Any]) -> dict[str, Any]:
         started = time.perf_counter()
         model.fit(X, Y)
         seconds = time.perf_counter() - started
-    inverse = PropensityModel().inverse(model.label_counts_, model.n_points_)
-    result: dict[str, Any] = metrics(model.predict(Xt, k=5).labels, Yt, inverse)
-    seen = slice(0, Xt.shape[0])
-    result["train P@1"] = metrics(model.predict(X[seen], k=5).labels, Y[seen], inverse)["P@1"]
+    counts, seen = (model.label_counts_, model.n_points_), slice(0, Xt.shape[0])
+    result: dict[str, Any] = dict(measured(model.predict(Xt, k=5), Yt, *counts, digits=3))
+    result["train P@1"] = measured(model.predict(X[seen], k=5), Y[seen], *counts, digits=3)["P@1"]
     result["gap"] = result["train P@1"] - result["P@1"]
     epochs = [epoch["seconds"] for epoch in model.history_.epochs]
     result["s/epoch"] = float(np.median(epochs))
@@ -122,19 +155,6 @@ def mean(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the first run with its figures replaced by means over all, and P@1, PSP@1 and gap of each."""
     row = runs[0] | {column: float(np.mean([run[column] for run in runs])) for column in COLUMNS if column in runs[0]}
     return row | {"of each seed": {c: [run[c] for run in runs] for c in ("P@1", "PSP@1", "gap")}}
-
-
-def metrics(labels: np.ndarray, Y: Any, inverse: np.ndarray) -> dict[str, float]:
-    """Return P@k and PSP@k in percent, as longtail.metrics has them, without Numba."""
-    points = np.arange(Y.shape[0])
-    hits = np.asarray(Y[np.repeat(points, labels.shape[1]), labels.ravel()]).reshape(labels.shape)
-    best = np.zeros(labels.shape)
-    for i in points:
-        top = np.sort(inverse[Y.indices[Y.indptr[i] : Y.indptr[i + 1]]])[::-1][: labels.shape[1]]
-        best[i, : top.size] = top
-    gains = hits * inverse[labels]
-    found = {f"P@{k}": 100 * float(hits[:, :k].mean()) for k in (1, 3, 5)}
-    return found | {f"PSP@{k}": 100 * float(gains[:, :k].sum() / best[:, :k].sum()) for k in (1, 3, 5)}
 
 
 class Utilisation:
@@ -168,15 +188,16 @@ class Utilisation:
 
 
 def write(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
-    command = f"python -m benchmarks.neural.glas_ablation --data FOLDER --name {options.name} {given(options)}".strip()
+    command = f"python -m benchmarks.neural.glas_ablation --name {options.name} {given(options)}".strip()
     where = f"{torch.cuda.get_device_name() if torch.cuda.is_available() else machine()}, torch {torch.__version__}"
-    content = {"data": options.title or options.data.name, "table": table(rows), "rows": rows}
+    content = {"data": options.recipe, "seeds": len(options.seeds), "table": table(rows), "rows": rows}
     save(f"glas-{options.name}", content, command, folder=options.out, machine_name=where)
 
 
 def given(options: argparse.Namespace) -> str:
     values = {
-        "--points": [options.points] if options.points else [],
+        "--recipe": [options.recipe],
+        "--held-out": [options.held_out] if options.held_out else [],
         "--set": options.set,
         "--only": [f"'{title}'" for title in options.only],
         "--seeds": options.seeds,

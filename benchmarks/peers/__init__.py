@@ -23,14 +23,12 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.common.data import features_of
+from benchmarks.common.metrics import METRICS, measured
 from benchmarks.common.tables import decimals, markdown_table
 from longtail.bench.recipe import Recipe
 from longtail.core.predictions import Predictions
-from longtail.metrics import evaluate
-from longtail.objectives import PropensityModel
 
 HERE = Path(__file__).parent
-METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "macro-F1@5", "coverage@5")
 
 
 def add_peers(parser: argparse.ArgumentParser) -> None:
@@ -87,10 +85,7 @@ def run(python: str, worker: str, folder: Path, *arguments: str) -> dict[str, fl
 def scored(folder: Path, train: Any, test: Any) -> dict[str, float]:
     """Return the metrics of the ranking in the folder, by the same code for all systems."""
     ranked = Predictions.from_csr(sparse.load_npz(folder / "ranked.npz"), 5)
-    counts = np.pad(train.label_counts, (0, test.n_labels - train.n_labels))  # test labels that training lacks
-    inverse = PropensityModel().inverse(counts, train.n_points)
-    found = evaluate(ranked, test.Y, inverse_propensities=inverse, ks=(1, 3, 5))
-    return {name: found[name] for name in METRICS}
+    return measured(ranked, test.Y, train.label_counts, train.n_points, digits=6)
 
 
 def compare(
@@ -107,9 +102,9 @@ def compare(
                 print(f"{name} ...", file=sys.stderr, flush=True)
                 found[name].append(run(python, worker, folder, *arguments) | scored(folder, train, test))
     rows: dict[str, dict[str, Any]] = {}
-    for name, measured in found.items():
-        rows[name] = {key: float(np.median([row[key] for row in measured])) for key in measured[0]}
-        rows[name]["train_s_of_rounds"] = [row["train_s"] for row in measured]
+    for name, taken in found.items():
+        rows[name] = {key: float(np.median([row[key] for row in taken])) for key in taken[0]}
+        rows[name]["train_s_of_rounds"] = [row["train_s"] for row in taken]
     return rows
 
 

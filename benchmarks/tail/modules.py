@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from benchmarks.common import ROOT, add_out, decimals, image, load, markdown_table, save
 from benchmarks.common.data import features_of, recipe_named
+from benchmarks.common.metrics import BESIDE_PSP, FIRST
 from longtail import DiSMEC, RankNet, Taug, load_model
 from longtail.compose.residual import ResidualBlocks
 from longtail.data import Dataset
@@ -39,7 +40,7 @@ KEPT = ROOT / ".cache" / "tail-modules"  # fitted bases
 EXPONENTS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
 COPIES = (0, 1, 4, 8)
 SPLITS = (0.05, 0.1, 0.2, 0.3, 0.5)
-METRICS = ("P@1", "P@5", "PSP@1", "PSP@3", "PSP@5", "macro-F1@5", "coverage@5")
+METRICS = ("P@1", "P@5", "PSP@1", "PSP@3", "PSP@5", *BESIDE_PSP)
 COLORS = {
     "dismec": "tab:blue", "parabel": "tab:green", "bonsai": "tab:orange", "fastxml": "tab:red",
     "dismec-pw-cb": "tab:purple", "taug-dismec": "tab:cyan", "taug-dismec-pw-cb": "tab:pink",
@@ -86,6 +87,7 @@ def frontier(names: Iterable[str], out: Path) -> None:
     """Measure PSP@1 against P@1 as the exponent moves: without blocks (PropensityRerank) and with them (RankNet)."""
     train, test = data()
     lines = load("tail-modules-frontier", out).get("lines", {})
+    KEPT.mkdir(parents=True, exist_ok=True)
     for name in names:
         if name == "none":
             continue
@@ -136,10 +138,10 @@ def frontier_table(lines: dict[str, Any]) -> str:
         plain = next(base for base in PANELS["bases"] if base in name)
         most = lines.get(plain, line)["PropensityRerank"]["0.0"]["P@1"]
         start = line["PropensityRerank"]["0.0"]
-        cells.append([name, f"{start['P@1']:.2f}", f"{start['PSP@1']:.2f}"])
+        cells.append([name, *decimals(start, FIRST)])
         cells[-1] += [at_precision(line[module], most - step) for module in modules for step in steps]
     header = [f"{module}, {-step:+g}" if step else f"{module}, 0" for module in modules for step in steps]
-    return markdown_table(["base", "P@1", "PSP@1", *header], cells)
+    return markdown_table(["base", *FIRST, *header], cells)
 
 
 def at_precision(line: dict[str, dict[str, float]], least: float) -> str:
@@ -337,13 +339,7 @@ def blocks(_: Iterable[str], out: Path) -> None:
         model.parts_ = [Remembering(base)]
         lines[name] = {str(e): measured(model, held, exponent=e) for e in EXPONENTS[:8]}
         print(name, model.held_out_psp_, flush=True)
-    most = next(iter(lines.values()))["0.0"]["P@1"]
-    steps = (0.0, 0.5, 1.0, 2.0)
-    cells = [[name, *(f"{line['0.0'][m]:.2f}" for m in ("P@1", "PSP@1"))] for name, line in lines.items()]
-    for row, line in zip(cells, lines.values(), strict=True):
-        row += [at_precision(line, most - step) for step in steps]
-    header = ["RankNet with", "exponent 0: P@1", "PSP@1", *(f"PSP@1 at P@1 {most - step:.2f}" for step in steps)]
-    write("blocks", {"lines": lines, "table": markdown_table(header, cells)}, out)
+    write("blocks", {"lines": lines, "table": blocks_table(lines)}, out)
     figure, axis = plt.subplots(figsize=(8, 6), layout="constrained")
     for name, line in lines.items():
         points = [(values["P@1"], values["PSP@1"]) for values in line.values()]
@@ -351,6 +347,17 @@ def blocks(_: Iterable[str], out: Path) -> None:
     axis.set(title="RankNet over one DiSMEC, exponents 0 to 0.7", xlabel="P@1, %", ylabel="PSP@1, %")
     axis.legend()
     figure.savefig(image("tail_blocks.png", out), dpi=110)
+
+
+def blocks_table(lines: dict[str, Any]) -> str:
+    """Return the metrics without an exponent, and PSP@1 at equal P@1."""
+    levels = [next(iter(lines.values()))["0.0"]["P@1"] - step for step in (0.0, 0.5, 1.0, 2.0)]
+    cells = [
+        [name, *decimals(line["0.0"], FIRST), *(at_precision(line, least) for least in levels)]
+        for name, line in lines.items()
+    ]
+    header = ["RankNet with", *(f"exponent 0: {metric}" for metric in FIRST)]
+    return markdown_table([*header, *(f"PSP@1 at P@1 {least:.2f}" for least in levels)], cells)
 
 
 def main() -> None:

@@ -21,17 +21,18 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import add_out, markdown_table, save
+from benchmarks.common import add_out, decimals, markdown_table, save
 from benchmarks.common.data import add_data_root
+from benchmarks.common.metrics import BESIDE_PSP, FIRST
 from benchmarks.tail.kept import MODELS, data_of, file_of, kept, make, splits_of
-from benchmarks.tail.values import Names, Values, elsewhere
+from benchmarks.tail.values import Names, Values, elsewhere, ranked
 from longtail.compose import frontier
 from longtail.compose.candidates import Candidates
 from longtail.compose.dial import chosen_on
 from longtail.compose.frontier import Reached, Trials
 from longtail.compose.portfolio import EVERY, KINDS, Look, pairs, planned
 from longtail.compose.price import Frontier
-from longtail.metrics import Matches, paired_bootstrap
+from longtail.metrics import Matches, paired_bootstrap, score
 from longtail.metrics.labelwise import padded_counts
 from longtail.metrics.pointwise import Terms
 from longtail.objectives import PropensityModel
@@ -102,6 +103,13 @@ class Measured:
         lost = paired_bootstrap(first, then)["P@1"]
         return {"paid": round(100 * lost.value, 2), "interval": [round(100 * v, 2) for v in (lost.low, lost.high)]}
 
+    def row(self, title: str, reached: Reached) -> dict[str, Any]:
+        """Return what is reached on test points."""
+        matches = Matches.of(ranked(self.test, reached.names, reached.exponent, 5), self.test.truth)
+        found = {"P@1": reached.kept, "PSP@1": reached.gained}
+        found |= {name: 100 * score(matches, name) for name in BESIDE_PSP}
+        return {"model": title} | {name: round(float(found[name]), 2) for name in FIRST}
+
     def most(self, among: Iterable[Names], least: float) -> float:
         """Return the most PSP@1 that a sweep finds on test points with this P@1 or more."""
         return max(r.gained for names in among for r in self.curves[names][1] if r.kept >= least - 1e-9)
@@ -115,7 +123,7 @@ class Measured:
 def rows_of(data: Measured) -> list[dict[str, Any]]:
     """Return the rows of single models, re-rankers, the dial of each kind, and AutoModel."""
     names = list(data.unseen.found)
-    rows = [_row(name, data.test.as_it_is(name)) for name in names]
+    rows = [data.row(name, data.test.as_it_is(name)) for name in names]
     for kind in KINDS:
         dial = [(name,) for name in names if name.split("/")[0] == kind]
         sweep = Values.of(data.test, dial)
@@ -125,33 +133,29 @@ def rows_of(data: Measured) -> list[dict[str, Any]]:
         for title, (own, (best, reached)) in chosen.items():
             lost = data.paid(data.test.as_it_is(own), reached)
             other = elsewhere(sweep, Values.of(data.test, [best.names], [best.exponent]))
-            rows.append(_row(title, reached) | lost | data.lacking(dial, best, reached) | {"elsewhere": other})
+            rows.append(data.row(title, reached) | lost | data.lacking(dial, best, reached) | {"elsewhere": other})
     for title, minutes in (("AutoModel", None), ("AutoModel, an hour", 60.0)):
         plan = planned(data.look, minutes, names=[name for name in EVERY if name in names])
         reference = max((data.unseen.as_it_is(name) for name in plan.tried), key=lambda r: r.kept)
         best, reached = data.chosen(plan.choices(), reference)
         base = max((data.test.as_it_is(name) for name in names), key=lambda r: r.kept)
         lost = data.paid(base, reached)
-        rows.append(_row(title, reached) | lost | data.lacking(data.curves, best, reached))
+        rows.append(data.row(title, reached) | lost | data.lacking(data.curves, best, reached))
     return rows
-
-
-def _row(title: str, reached: Reached) -> dict[str, Any]:
-    return {"model": title, "P@1": round(reached.kept, 2), "PSP@1": round(reached.gained, 2)}
 
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the rows as Markdown."""
     cells = [
         [
-            row["model"], f"{row['P@1']:.2f}", f"{row['PSP@1']:.2f}",
+            row["model"], *decimals(row, FIRST),
             f"{row['paid']:.2f} ({row['interval'][0]:.2f} to {row['interval'][1]:.2f})" if "paid" in row else "–",
             f"{row['lacks']:.2f}" if "lacks" in row else "–",
             f"{' + '.join(row['chosen'])} ^ {row['exponent']:g}" if "chosen" in row else "–",
         ]
         for row in rows
     ]  # fmt: skip
-    return markdown_table(["", "P@1", "PSP@1", "P@1 paid", "PSP@1 lacking", "chosen ^ exponent"], cells, left=(0, 5))
+    return markdown_table(["", *FIRST, "P@1 paid", "PSP@1 lacking", "chosen ^ exponent"], cells, left=(0, 7))
 
 
 def main() -> None:

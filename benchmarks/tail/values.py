@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from longtail.compose.candidates import best_of
 from longtail.compose.frontier import EXPONENTS, Trials, log_means, probabilities
+from longtail.core.predictions import Predictions
 from longtail.metrics import Matches
 from longtail.metrics.named import terms
 
@@ -31,11 +32,9 @@ class Values:
         kept, gained = [], []
         inverse = trials.inverse_propensities
         for names in choices:
-            found = [trials.found[name] for name in names]
-            labels, logs = log_means(found, [probabilities(trials.calibrations[n], trials.found[n]) for n in names])
-            lift = np.log(inverse)[labels]
-            ranked = (best_of(labels, logs + exponent * lift, 1) for exponent in exponents)
-            matches = [Matches.of(one, trials.truth, inverse_propensities=inverse) for one in ranked]
+            labels, logs, lift = mixed(trials, names)
+            firsts = (best_of(labels, logs + exponent * lift, 1) for exponent in exponents)
+            matches = [Matches.of(one, trials.truth, inverse_propensities=inverse) for one in firsts]
             kept.append([terms(m, "P@1").numerators.astype(np.float32) for m in matches])
             gained.append([terms(m, "PSP@1").numerators.astype(np.float32) for m in matches])
             possible = terms(matches[0], "PSP@1").denominators
@@ -46,6 +45,19 @@ class Values:
         """Return P@1 and PSP@1 of some points, by choice and exponent."""
         possible = self.possible[rows].sum()
         return 100 * self.kept[:, :, rows].mean(axis=2), 100 * self.gained[:, :, rows].sum(axis=2) / possible
+
+
+def mixed(trials: Trials, names: Names) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the labels that these models propose, logarithms of their mean probabilities, and of 1/p."""
+    found = [trials.found[name] for name in names]
+    labels, logs = log_means(found, [probabilities(trials.calibrations[n], trials.found[n]) for n in names])
+    return labels, logs, np.log(trials.inverse_propensities)[labels]
+
+
+def ranked(trials: Trials, names: Names, exponent: float, k: int) -> Predictions:
+    """Return the k best labels of these models at an exponent."""
+    labels, logs, lift = mixed(trials, names)
+    return best_of(labels, logs + exponent * lift, k)
 
 
 def elsewhere(sweep: Values, chosen: Values) -> dict[str, float]:

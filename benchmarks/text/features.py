@@ -27,7 +27,7 @@ import numpy as np
 
 from benchmarks.common import add_out, decimals, load, markdown_table, save
 from benchmarks.common.data import add_data_root, data_root
-from benchmarks.peers import METRICS
+from benchmarks.common.metrics import METRICS
 from longtail import DiSMEC, TextFeatures
 from longtail.data import Dataset, read_dataset
 from longtail.data.reading import prefixed

@@ -22,6 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.common import add_out, decimals, markdown_table, save
+from benchmarks.common.metrics import BESIDE_PSP
 from benchmarks.text.texts import indicator, read
 from longtail import Predictions, PropensityModel
 from longtail.core.calibration import Calibration
@@ -95,7 +96,8 @@ def renumbered(saved: Any, column: dict[str, int], prefix: str = "") -> Predicti
 
 def metrics_of(predictions: Predictions, Y: sparse.csr_matrix, inverse_propensities: np.ndarray) -> dict[str, float]:
     metrics = evaluate(predictions, Y, inverse_propensities=inverse_propensities, ks=(1, 3, 5))
-    return {key: round(value, 2) for key, value in metrics.items() if key.startswith(("P@", "PSP@", "nDCG@"))}
+    kept = [name for name in metrics if name.startswith(("P@", "PSP@", "nDCG@")) or name in BESIDE_PSP]
+    return {name: round(metrics[name], 2) for name in kept}
 
 
 def choose(written: Written, members: list[str], candidates: list[str]) -> None:
@@ -162,7 +164,7 @@ def over_seeds(rows: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]
 
 def markdown(table: list[dict[str, Any]], runs: list[dict[str, Any]]) -> str:
     """Return a table of the metrics of the test split, and how fast each was trained."""
-    columns = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5")
+    columns = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", *BESIDE_PSP)
     on_dev = {row["configuration"]: row["P@1"] for row in table if row["part"] == "dev"}
     rate = {run["configuration"]: [f"{run['fit_s']:.0f}", f"{run['train_tokens_per_s']:,.0f}"] for run in runs}
     cells = []

@@ -6,7 +6,8 @@
 Trains on all folds but one of a dataset's training part, or of a sample of its points, and measures on the other one;
 the test part is not read. Every figure is a mean over folds and seeds. Differences are to Parabel with its defaults on
 the same folds, each with its standard error, which is that of a mean over the folds; omikuji has no seed and runs as
-often as there are seeds, PECOS, which always makes the same tree, once per fold. One thread. Writes
+often as there are seeds, PECOS, which always makes the same tree, once per fold. One thread. Systems that are not
+measured again keep what the file has of them: the folds are the same. Writes
 docs/lab/benchmarks/label-tree-settings-DATASET.json.
 """
 
@@ -20,13 +21,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from benchmarks.common import add_out, markdown_table, save
+from benchmarks.common import add_out, load, markdown_table, save
 from benchmarks.common.data import add_data_root, features_of, recipe_named
+from benchmarks.common.metrics import FEWER
 from benchmarks.peers import add_peers, peers_of, run, scored, stored
 from longtail import Parabel
 from longtail.data import Dataset
 
-MEASURES = ("P@1", "P@5", "PSP@1", "PSP@5")
 DEFAULTS = "Parabel"
 CHANGES: dict[str, dict[str, Any]] = {
     DEFAULTS: {},
@@ -44,15 +45,22 @@ Figures = dict[str, list[list[float]]]  # per measure, one list per fold
 def main() -> None:
     options = arguments()
     train, _ = features_of(recipe_named(f"{options.dataset}/dismec"), options.data_root)
+    name = f"label-tree-settings-{options.dataset}"
+    again = {*options.only, *peers_of(options)}
+    before = load(name, options.out)
+    kept = {k: v for k, v in before.get("rows", {}).items() if k not in again}
     found: dict[str, Figures] = {}
     for learning, held_out in folds(train, options.points, options.folds):
         with stored(learning, held_out) as folder:
-            for name, figures in measured(folder, learning, held_out, options):
-                for measure in MEASURES:
-                    found.setdefault(name, {}).setdefault(measure, []).append(figures[measure])
+            for system, figures in measured(folder, learning, held_out, options):
+                for measure in FEWER:
+                    found.setdefault(system, {}).setdefault(measure, []).append(figures[measure])
         print(table(found), flush=True)
+    found = kept | found
     content = {"trees": options.trees, "folds": options.folds, "table": table(found), "rows": found}
-    save(f"label-tree-settings-{options.dataset}", content, command(options), folder=options.out)
+    if kept:
+        content["note"] = f"{', '.join(kept)}: as measured at commit {before['commit']}"
+    save(name, content, command(options), folder=options.out)
 
 
 def arguments() -> argparse.Namespace:
@@ -86,7 +94,7 @@ def measured(
         for _ in options.seeds if worker == "omikuji" else [0]:
             run(python, worker, folder)
             runs.append(scored(folder, learning, held_out))
-        yield name, {measure: [one[measure] for one in runs] for measure in MEASURES}
+        yield name, {measure: [one[measure] for one in runs] for measure in FEWER}
     for name in options.only:
         runs = []
         for seed in options.seeds:
@@ -94,7 +102,7 @@ def measured(
             ranked = model.fit(learning.X, learning.Y).predict(held_out.X, k=5)
             sparse.save_npz(folder / "ranked.npz", ranked.to_csr(learning.n_labels))
             runs.append(scored(folder, learning, held_out))
-        yield name, {measure: [one[measure] for one in runs] for measure in MEASURES}
+        yield name, {measure: [one[measure] for one in runs] for measure in FEWER}
 
 
 def table(found: dict[str, Figures]) -> str:
@@ -102,7 +110,10 @@ def table(found: dict[str, Figures]) -> str:
     cells = []
     for name, figures in found.items():
         cells.append([name])
-        for measure in MEASURES:
+        for measure in FEWER:
+            if measure not in figures:
+                cells[-1].append("–")
+                continue
             by_fold = np.array([np.mean(runs) for runs in figures[measure]])
             text = f"{by_fold.mean():.2f}"
             if name != DEFAULTS and DEFAULTS in found:
@@ -110,7 +121,7 @@ def table(found: dict[str, Figures]) -> str:
                 error = f" ± {apart.std(ddof=1) / np.sqrt(apart.size):.2f}" if apart.size > 1 else ""
                 text += f" ({apart.mean():+.2f}{error})"
             cells[-1].append(text)
-    return markdown_table(["system", *MEASURES], cells)
+    return markdown_table(["system", *FEWER], cells)
 
 
 def command(options: argparse.Namespace) -> str:

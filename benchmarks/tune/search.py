@@ -24,10 +24,10 @@ from typing import Any
 
 from benchmarks.common import add_out, markdown_table, save
 from benchmarks.common.data import add_data_root, data_root
-from longtail import evaluate, load_model
+from benchmarks.common.metrics import FIRST, measured
+from benchmarks.common.tables import decimals
+from longtail import load_model
 from longtail.data import read_dataset
-from longtail.metrics.labelwise import padded_counts
-from longtail.objectives import PropensityModel
 from longtail.tune.candidate import Candidate
 from longtail.tune.front import OUTCOME, Found, found_in, pick
 from longtail.workflow.apply import conform
@@ -81,12 +81,10 @@ def killed_and_resumed(train: Path, study: Path, trials: int, options: Sequence[
 
 
 def tested(fitted: Any, test: Path) -> dict[str, float]:
-    """Return P@1 and PSP@1 of a fitted model on test points."""
+    """Return the metrics of a fitted model on test points."""
     data = read_dataset(test, label_names=fitted.label_names_)
-    counts = padded_counts(fitted.label_counts_, data.Y.shape[1])
-    inverse = PropensityModel().inverse(counts, fitted.n_points_)
-    found = evaluate(fitted.predict(conform(data, fitted), k=1), data.Y, inverse_propensities=inverse, ks=[1])
-    return {name: round(found[name], 2) for name in OBJECTIVES}
+    found = measured(fitted.predict(conform(data, fitted), k=5), data.Y, fitted.label_counts_, fitted.n_points_)
+    return {name: found[name] for name in FIRST}
 
 
 def at_precision(found: Sequence[Found], least: float) -> Found:
@@ -113,10 +111,10 @@ def table(rows: list[dict[str, Any]]) -> str:
     """Return the rows as Markdown."""
     cells = []
     for row in rows:
-        figures = [f"{row[part][name]:.2f}" for part in ("held_out", "test") for name in OBJECTIVES]
+        figures = [*decimals(row["held_out"], OBJECTIVES), *decimals(row["test"], FIRST)]
         times = [f"{row[key]:.1f}" if key in row else "–" for key in ("minutes", "cpu_minutes")]
         cells.append([row["search"], row["model"], *figures, *times])
-    parts = [f"{name}, {part}" for part in ("held out", "test") for name in OBJECTIVES]
+    parts = [*(f"{name}, held out" for name in OBJECTIVES), *(f"{name}, test" for name in FIRST)]
     return markdown_table(["", "pick", *parts, "minutes", "CPU minutes"], cells, left=(0, 1))
 
 

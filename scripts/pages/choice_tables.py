@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.common.tables import markdown_table
+from benchmarks.common.metrics import FIRST
+from benchmarks.common.tables import decimals, markdown_table
 from longtail.core import registry
 from scripts.pages.lab import TITLES, Lab
 from scripts.pages.tables import table
@@ -30,18 +31,18 @@ def _five(lab: Lab) -> str:
     sizes = [f"{some['n_train']:,} / {some['n_labels']:,}" for some in (lab.runs[d]["dismec"] for d in TITLES)]
     cells = [["points / labels in training", *sizes]]
     for name, (title, recipe) in _MODELS.items():
-        cells.append([title, *(_pair(lab, dataset, name, recipe) for dataset in TITLES)])
-    return markdown_table(["P@1 / PSP@1", *TITLES.values()], cells)
+        cells.append([title, *(_figures(lab, dataset, name, recipe) for dataset in TITLES)])
+    return markdown_table([" / ".join(FIRST), *TITLES.values()], cells)
 
 
-def _pair(lab: Lab, dataset: str, name: str, recipe: str | None) -> str:
+def _figures(lab: Lab, dataset: str, name: str, recipe: str | None) -> str:
     measured = _priced(lab, dataset).get(name)
     run = lab.runs[dataset].get(recipe) if recipe else None
     found = measured or (run["metrics"] if run else None)
     if found is None:
         return "–"
     own = "" if measured or run is None or _has_defaults(run) else "*"
-    return f"{found['P@1']:.1f} / {found['PSP@1']:.1f}{own}"
+    return " / ".join(decimals(found, FIRST, 1)) + own
 
 
 def _has_defaults(run: dict[str, Any]) -> bool:
@@ -68,12 +69,12 @@ def _price(lab: Lab) -> str:
         tail = [row for row in rows.values() if not row["model"].startswith("AutoModel") and row["P@1"] >= least]
         best = max(tail, key=lambda row: row["PSP@1"])
         cells.append([
-            title, f"{' + '.join(auto['chosen'])}, {auto['exponent']:.3g}", f"{auto['P@1']:.2f}",
-            f"{auto['PSP@1']:.2f}", f"{first['P@1']:.2f} ({first['model']})", _paid(auto), f"{plain:.2f}",
+            title, f"{' + '.join(auto['chosen'])}, {auto['exponent']:.3g}", *decimals(auto, FIRST),
+            f"{first['P@1']:.2f} ({first['model']})", _paid(auto), f"{plain:.2f}",
             f"{best['PSP@1']:.2f} ({best['model']})", f"{auto['lacks']:.2f}",
         ])  # fmt: skip
     header = [
-        "", "chosen, exponent", "P@1", "PSP@1", "best P@1 of a single model", "P@1 paid (95 %)",
+        "", "chosen, exponent", *FIRST, "best P@1 of a single model", "P@1 paid (95 %)",
         "best PSP@1 without a weighting", "best PSP@1 of a tail variant at the price", "lacking against the sweep",
     ]  # fmt: skip
     return markdown_table(header, cells, left=(0, 1))
@@ -102,10 +103,10 @@ def _sweep(lab: Lab) -> str:
             if name in rows:
                 row = rows[name]
                 chosen = f"{row['chosen'][0]}, {row['exponent']:.3g}"
-                figures = [f"{row['P@1']:.2f}", f"{row['PSP@1']:.2f}", _paid(row), f"{row['lacks']:.2f}"]
+                figures = [*decimals(row, FIRST), _paid(row), f"{row['lacks']:.2f}"]
                 cells.append([title, name, chosen, *figures, _elsewhere(row)])
     header = [
-        "", "at price 1", "chosen, exponent", "P@1", "PSP@1", "P@1 paid (95 %)", "lacking against the sweep",
+        "", "at price 1", "chosen, exponent", *FIRST, "P@1 paid (95 %)", "lacking against the sweep",
         "its best on other points, P@1 / PSP@1",
     ]  # fmt: skip
     return markdown_table(header, cells, left=(0, 1, 2))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.common.metrics import METRICS
 from benchmarks.common.tables import markdown_table
 from scripts.pages.lab import Lab
-from scripts.pages.tables import SIX, table
+from scripts.pages.tables import table
 
 _SETS = ("eurlex57k", "debian-depends", "yso-finna-en", "amazon-670k-like", "wikilshtc-325k-like")
 _WEIGHTINGS = {"none": "none", "pw": "PW", "pw-cb": "PW-cb"}
@@ -41,11 +42,11 @@ def _gpu_metrics(lab: Lab) -> str:
     cells = []
     for name, _, row in _rows(lab):
         if "cpu_P@1" in row:
-            pairs = [(row[f"gpu_{metric}"], row[f"cpu_{metric}"]) for metric in SIX]
-            largest = max(abs(gpu - cpu) for gpu, cpu in pairs)
-            figures = [f"{gpu:.2f} / {cpu:.2f}" for gpu, cpu in pairs]
-            cells.append([name, _WEIGHTINGS[row["weighting"]], *figures, f"{largest:.2f}"])
-    return markdown_table(["GPU / CPU", "weighting", *SIX, "largest difference"], cells)
+            pairs = [(row.get(f"gpu_{metric}"), row.get(f"cpu_{metric}")) for metric in METRICS]
+            largest = max(abs(gpu - cpu) for gpu, cpu in pairs if gpu is not None)
+            figures = ["–" if gpu is None else f"{gpu:.2f} / {cpu:.2f}" for gpu, cpu in pairs]
+            cells.append([name, _WEIGHTINGS[row["weighting"]], f"{row['tol']:g}", *figures, f"{largest:.2f}"])
+    return markdown_table(["GPU / CPU", "weighting", "`tol`", *METRICS, "largest difference"], cells)
 
 
 @table("gpu-time")

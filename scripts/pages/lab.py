@@ -16,13 +16,8 @@ TITLES = {
     "delicious": "Delicious", "bibtex": "Bibtex",
 }  # fmt: skip
 
-# Other people's tools, measured on the same features: dataset -> (measurement file, names of its rows).
-PEERS = {
-    "eurlex57k": ("dismec-eurlex57k", ("PECOS XR-Linear", "omikuji, 3 trees")),
-    "yso-finna-en": ("label-trees-yso-finna-en", ("PECOS XR-Linear", "omikuji, 3 trees")),
-}
-# Metrics of a later run, without seconds; they replace those of the files above, which lack macro-F1@5 and coverage@5.
-PEERS_METRICS = "peers-metrics"
+# Other people's tools, measured on the same features: rows of peers-DATASET.
+PEERS = ("PECOS XR-Linear", "omikuji, 3 trees")
 # Rows of measurement files that no single recipe gives: dataset -> (file, configuration, {its ending: title}).
 OTHERS = {
     "eurlex57k": (
@@ -64,16 +59,17 @@ class Lab:
 
     def peers(self, dataset: str) -> list[Result]:
         """Rows of other people's tools, in the form of results."""
-        if dataset not in PEERS:
+        content = self.benchmarks.get(f"peers-{dataset}")
+        if content is None:
             return []
-        file, names = PEERS[dataset]
-        content, later = self.benchmarks[file], self.benchmarks[PEERS_METRICS]["rows"][dataset]
+        measured = ("train_s", "predict_s", "model_mb")
         return [
-            {"recipe": name, "metrics": row | later[name], "train_s": row["train_s"],
-             "predict_s": row["predict_s"], "peak_rss_mb": row["peak_mb"], "model_mb": row["model_mb"]}
+            {"recipe": name, "metrics": {k: v for k, v in row.items() if "@" in k}}
+            | {key: row[key] for key in measured}
             | _origin(content)
-            for name in names if (row := content["rows"].get(name))
-        ]  # fmt: skip
+            for name in PEERS
+            if (row := content["rows"].get(name))
+        ]
 
     def others(self, dataset: str) -> list[Result]:
         """Rows that no single recipe gives, in the form of results."""

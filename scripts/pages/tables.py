@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from benchmarks.common.metrics import BESIDE_PSP, FEWER, METRICS
 from benchmarks.common.tables import decimals, markdown_table
 from longtail.bench.results import table_rows
-from scripts.pages.lab import Lab
+from scripts.pages.lab import PEERS, TITLES, Lab
 
 TABLES: dict[str, Callable[[Lab], str]] = {}
-SIX = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")
-METRICS = (*SIX, "macro-F1@5", "coverage@5")  # PSP never stands alone: docs/metrics.md says why
 
 
 def table(name: str) -> Callable[[Callable[[Lab], str]], Callable[[Lab], str]]:
@@ -159,28 +159,27 @@ def _search(lab: Lab) -> str:
     return markdown_table(["labels", "exact ms", "by codes ms", "recall@5", "candidates"], cells, left=())
 
 
-def _glas_labels(rows: Sequence[Mapping[str, Any]]) -> str:
-    cells = [
-        [f"{row['labels']:,}", "all" if row["negatives"] == "all" else f"own and {int(row['negatives']):,}",
-         f"{1000 * row['step s']:.0f}", *decimals(row, ("P@1", "P@5", "PSP@1", "PSP@5")),
-         f"{row['exact ms']:.1f}", f"{row['codes ms']:.1f}"]
-        for row in rows
-    ]  # fmt: skip
-    heads = ["labels", "scored", "step, CPU ms", "P@1", "P@5", "PSP@1", "PSP@5", "exact ms", "by codes ms"]
-    return markdown_table(heads, cells, left=(1,))
+def _scored(row: Mapping[str, Any]) -> str:
+    return "all" if row["negatives"] == "all" else f"own and {int(row['negatives']):,}"
 
 
 @table("glas-labels")
 def _labels(lab: Lab) -> str:
-    return _glas_labels(lab.benchmarks["glas-labels"]["rows"])
+    cells = [
+        [f"{row['labels']:,}", _scored(row), f"{1000 * row['step s']:.0f}", *decimals(row, ("exact ms", "codes ms"), 1)]
+        for row in lab.benchmarks["glas-labels"]["rows"]
+    ]
+    return markdown_table(["labels", "scored", "step, CPU ms", "exact ms", "by codes ms"], cells, left=(1,))
 
 
-@table("glas-labels-seeds")
-def _labels_seeds(lab: Lab) -> str:
-    return _glas_labels(lab.benchmarks["glas-labels-seeds"]["rows"])
+@table("glas-labels-accuracy")
+def _labels_accuracy(lab: Lab) -> str:
+    rows = lab.benchmarks["glas-labels-accuracy"]["rows"]
+    cells = [[f"{row['labels']:,}", _scored(row), *decimals(row, METRICS)] for row in rows]
+    return markdown_table(["labels", "scored", *METRICS], cells, left=(1,))
 
 
-GLAS_COLUMNS = ("P@1", "PSP@1", "PSP@5", "train P@1", "gap")
+GLAS_COLUMNS = ("P@1", "PSP@1", "PSP@5", *BESIDE_PSP, "train P@1", "gap")
 
 
 def _regulariser(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
@@ -224,7 +223,6 @@ def _regulariser_test(lab: Lab) -> str:
         return [row for row in found if row["epsilon"] == epsilon and row["strength"] in (0, 100)]
 
     return _regulariser({
-        "test, width 1024": rows("glas-regulariser-1024"),
         "test, width 1024, on a GPU, ten seeds": rows("glas-regulariser-ten-seeds"),
         "test, width 256": rows("glas-regulariser-256"),
         "15,000 points": few(1e-4),
@@ -239,9 +237,8 @@ FASTXML = ("fastxml", "pfastxml", "pfastrexml", "pfastrexml-linear")
 
 @table("instance-trees-eurlex57k")
 def _instance_trees(lab: Lab) -> str:
-    names = ("P@1", "P@5", "PSP@1", "PSP@5", "macro-F1@5", "coverage@5")
     recipes = (*FASTXML, "pfastrexml-fitted")
-    return markdown_table(["recipe", *names], [[r, *decimals(lab.metrics("eurlex57k", r), names)] for r in recipes])
+    return markdown_table(["recipe", *FEWER], [[r, *decimals(lab.metrics("eurlex57k", r), FEWER)] for r in recipes])
 
 
 @table("instance-trees-coverage")
@@ -273,21 +270,40 @@ for _dataset in ("eurlex57k", "debian-depends"):
 
 for _dataset in ("eurlex57k", "debian-depends", "yso-finna-en"):
     TABLES[f"peers-{_dataset}"] = _stored(f"peers-{_dataset}")
-for _dataset in ("eurlex57k", "yso-finna-en"):
-    TABLES[f"label-trees-{_dataset}"] = _stored(f"label-trees-{_dataset}")
 for _dataset in ("delicious", "bibtex"):
     TABLES[f"label-tree-settings-{_dataset}"] = _stored(f"label-tree-settings-{_dataset}")
 TABLES["label-trees-growth"] = _stored("growth-parabel")
-for _name in ("scale-out-yso-finna-en", "scale-out-yso-finna-en-100000"):
-    TABLES[_name] = _stored(_name)
 TABLES["scale-out-million"] = _stored("million-1000000-1000000")
 
 
-@table("label-trees-calibration")
-def _calibration(lab: Lab) -> str:
-    found = lab.benchmarks["label-trees-eurlex57k"]["calibration"]
-    rows = [[name, f"{100 * values['ece']:.1f}"] for name, values in found.items()]
-    return markdown_table(["model", "expected calibration error, percent points"], rows)
+def _by_cores(name: str) -> Callable[[Lab], str]:
+    """The tables of one measurement on several machines, that with the fewest cores first."""
+
+    def make(lab: Lab) -> str:
+        numbers = [re.fullmatch(rf"{name}-(\d+)-cores", found) for found in lab.benchmarks]
+        files = [lab.benchmarks[f"{name}-{n}-cores"] for n in sorted(int(found[1]) for found in numbers if found)]
+        return "\n\n".join(f"{file['machine']}:\n\n{file['table']}" for file in files)
+
+    return make
+
+
+for _name in ("scale-out-yso-finna-en", "scale-out-yso-finna-en-100000"):
+    TABLES[_name] = _by_cores(_name)
+
+
+TABLES["label-trees-calibration"] = _stored("label-trees-calibration")
+
+
+@table("label-trees")
+def _label_trees(lab: Lab) -> str:
+    """The trees among the rows that dismec.md shows in full, dataset by dataset."""
+    cells = []
+    for dataset in ("eurlex57k", "yso-finna-en", "debian-depends"):
+        for name in (*PEERS, "Parabel, 1 tree", "Bonsai, 3 trees"):
+            row = lab.benchmarks[f"peers-{dataset}"]["rows"][name]
+            figures = decimals(row, (*METRICS, "train_s", "predict_s", "model_mb"))
+            cells.append([TITLES[dataset] if name == PEERS[0] else "", name, *figures])
+    return markdown_table(["", "system", *METRICS, "train s", "predict s", "model MB"], cells, left=(0, 1))
 
 
 # --- get-started/install.md -------------------------------------------------------------------------------------------
@@ -322,14 +338,14 @@ BESIDE = {
 def _gains(lab: Lab, module: str, bases: Iterable[str]) -> str:
     """The form of the paper's tables 2 and 3: a base without the module, and what the module adds."""
     cells = []
-    for kind in ("PSP", "PSnDCG"):
+    for kind in ("PSP", "PSnDCG", "macro-F1", "coverage"):
         names = [f"{kind}@{k}" for k in (1, 3, 5)]
         for base in bases:
             without, with_it = lab.metrics("eurlex57k", base), lab.metrics("eurlex57k", f"{module}-{base}")
             gains = [with_it[name] - without[name] for name in names]
             gains.append(sum(gains) / len(gains))
-            cells.append([f"{BASES[base]}, {kind}", *decimals(without, names), *(f"{gain:+.2f}" for gain in gains)])
-    return markdown_table(["base", "@1", "@3", "@5", "gain @1", "gain @3", "gain @5", "mean gain"], cells)
+            cells.append([f"{BASES[base]}, {kind}@k", *decimals(without, names), *(f"{gain:+.2f}" for gain in gains)])
+    return markdown_table(["", "k = 1", "3", "5", "gain, k = 1", "3", "5", "mean gain"], cells)
 
 
 @table("tail-ranknet-gains")
@@ -355,7 +371,7 @@ def _ranknet_precision(lab: Lab) -> str:
 
 @table("tail-beside")
 def _beside(lab: Lab) -> str:
-    names = ("PSP@1", "PSP@3", "PSP@5", "P@1", "macro-F1@5", "coverage@5")
+    names = ("PSP@1", "PSP@3", "PSP@5", "P@1", *BESIDE_PSP)
     rows = [[title, *decimals(lab.metrics("eurlex57k", recipe), names)] for recipe, title in BESIDE.items()]
     return markdown_table(["model", *names], rows)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.common.metrics import BESIDE_PSP, FEWER, METRICS
 from benchmarks.common.tables import decimals, markdown_table
 from scripts.pages.lab import OTHERS, Lab
-from scripts.pages.tables import SIX, table
+from scripts.pages.tables import table
 
 TEXT = "text-models-eurlex57k"
-SEVEN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5")
+SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", *BESIDE_PSP)
 ENSEMBLE = OTHERS["eurlex57k"][1]
 # Title -> configuration, as in the measurement file.
 MODELS = {
@@ -76,14 +77,14 @@ def _models(lab: Lab) -> str:
     for title, configuration in MODELS.items():
         trained = runs.get(configuration.partition(",")[0], {}).get("parameters", {})
         cells.append([title, *(str(trained.get(name, "")) for name in ("length", "epochs"))])
-        cells[-1] += decimals(scores[configuration], SEVEN)
-    return markdown_table(["test split", "tokens", "epochs", *SEVEN], cells)
+        cells[-1] += decimals(scores[configuration], SHOWN)
+    return markdown_table(["test split", "tokens", "epochs", *SHOWN], cells)
 
 
 @table("xgrank-names")
 def _names(lab: Lab) -> str:
     dev, test = _scores(lab, "dev"), _scores(lab)
-    columns = ("P@1", "P@3", "P@5", "PSP@1", "PSP@5")
+    columns = FEWER
     cells = [
         [title, shown, *decimals(dev[name], ("P@1",)), *decimals(test[name], columns)]
         for title, (shown, name) in NAMES.items()
@@ -94,13 +95,16 @@ def _names(lab: Lab) -> str:
 @table("xgrank-loss")
 def _losses(lab: Lab) -> str:
     test, cells = _scores(lab), []
-    columns = ("P@1", "P@5", "PSP@1")
+    columns = ("P@1", "P@5", "PSP@1", *BESIDE_PSP)
     for title, ends in LOSSES.items():
         names = [f"xgrank-short{end}" for end in ends]
         seeds = [f"{name}, mean of 3 seeds" for name in names]
         pair = [test[name] for name in (seeds if title == "as above" else names)]
         cells.append([title, ", ".join(f"`{end}`" for end in ends)])
         for column in columns:
+            if any(column not in row for row in pair):
+                cells[-1] += ["–", "–"]
+                continue
             best = max(row[column] for row in pair)
             cells[-1] += [f"**{row[column]:.2f}**" if row[column] == best else f"{row[column]:.2f}" for row in pair]
     header = [f"{loss} {column}" for column in columns for loss in ("GRank", "BCE")]
@@ -148,7 +152,8 @@ def _cluster_recall(lab: Lab) -> str:
     recall = found["cluster_recall"]
     row = ["recall of labels, %", *(f"{value:.1f}" for value in recall.values())]
     first = markdown_table(["clusters retrieved", *recall], [row])
-    second = markdown_table(["yso-finna-en", *SIX], [["X-GRank, MiniLM, clusters", *decimals(found["metrics"], SIX)]])
+    figures = decimals(found["metrics"], METRICS)
+    second = markdown_table(["yso-finna-en", *METRICS], [["X-GRank, MiniLM, clusters", *figures]])
     return f"{first}\n\n{second}"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from app.folders import everything
 from longtail import Popularity, load_model
+from longtail.app.card import sections
 from longtail.core import evaluations
 from longtail.errors import OutputError
 
@@ -56,6 +57,14 @@ def test_the_card_has_data_date_seconds_and_changed_parameters_first(cli, traine
     assert text.index("features.min_df = 1") < text.index("features.lowercase = True")
     assert "train.jsonl" in text
     assert "UTC, in" in text
+
+
+def test_no_two_rows_of_a_card_have_the_same_name(cli, trained):
+    # As AutoModel leaves it; `data` of the training is the name of a file.
+    chosen = card(cli)[0] | {"choice": {"data": "looked at 80 points", "trials": "tried popularity"}}
+    names = [name for section in sections(chosen).values() for name in section]
+    assert len(set(names)) == len(names)
+    assert sections(chosen)["Choice"] == {"chosen on": "looked at 80 points", "trials": "tried popularity"}
 
 
 def test_a_card_says_where_probabilities_come_from(cli, trained):

@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 from longtail.core import workspace
+from longtail.core.urls import path_or_url
 from longtail.core.workspace import Workspace
 from longtail.errors import OutputError
 from longtail.linear.by_feature import by_feature, moments
@@ -81,6 +82,8 @@ def test_a_wrong_folder_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="file is not a folder"):
         Workspace(tmp_path / "file")
+    with pytest.raises(OutputError, match="s3://bucket/w is an address; working copies need a folder on a local disk"):
+        Workspace(path_or_url("s3://bucket/w"))
 
 
 def test_a_full_disk_is_said_before_anything_is_written(tmp_path):

@@ -54,6 +54,18 @@ def test_relevance_can_be_ignored_or_have_another_name(tmp_path):
         assert (other.Y != ignored.Y).nnz == 0
 
 
+def test_relevance_may_be_a_path_beside_the_labels(tmp_path):
+    for source in sources(tmp_path):
+        data = read_dataset(source, **PATHS, relevance=PATHS["labels"].rpartition(".")[0] + ".weight")
+        assert data.Y.toarray().tolist() == [[0.5, 1, 0], [0, 0, 1], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("labels", ["labels", PATHS["labels"], "a.labels"])
+def test_relevance_elsewhere_is_refused(labels):
+    with pytest.raises(ParameterError, match=r"relevance is 'others\[\]\.weight', but must be a key beside the labels"):
+        read_dataset(RECORDS, **PATHS | {"labels": labels}, relevance="others[].weight")
+
+
 def test_relevances_survive_a_directory_and_can_be_dropped(tmp_path):
     data = read_dataset(RECORDS, **PATHS, weights="w")
     write_dataset(data, tmp_path / "d")

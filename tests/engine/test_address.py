@@ -60,6 +60,12 @@ def test_where_nobody_listens_the_message_says_how_to_start_a_cluster(address):
         check_address(address)
 
 
+@pytest.mark.parametrize("address", ["ray://head:10001", "http://head:8265"])
+def test_addresses_of_the_client_and_of_jobs_are_explained(address):
+    with pytest.raises(ParameterError, match="address of Ray's client or jobs; give HOST:PORT"):
+        check_address(address)
+
+
 @pytest.mark.parametrize("address", ["auto", "local", "somewhere", "", ":1"])
 def test_other_forms_are_left_to_ray(address):
     check_address(address)

@@ -105,6 +105,33 @@ def test_missing_foreign_unfinished_and_mixed_shards_are_named(command, tmp_path
     assert not (tmp_path / "m.partial").exists()
 
 
+def test_shards_under_the_name_of_another_are_named(command, tmp_path):
+    model = ("--model", "dismec")
+    for number in (1, 2):
+        command(*model, "--shard", f"{number}/2")
+    shutil.rmtree(tmp_path / "m.shard-2-of-2")
+    shutil.copytree(tmp_path / "m.shard-1-of-2", tmp_path / "m.shard-2-of-2")
+    code, said = command(*model, "--merge")
+    assert (code, "m.shard-2-of-2 is shard 1 of 2 by its content" in said) == (2, True)
+    (tmp_path / "m.shard-2-of-2" / "finished.json").write_text('{"shard": 2,')  # a kill meanwhile
+    assert "unfinished shards of 2: 2" in command(*model, "--merge")[1]
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_merge_says_which_shards_have_lost_parts(command, tmp_path):
+    model = ("--model", "ranknet", "--base", "dismec", "--set", "epochs=1", "--set", "folds=2")
+    for number in (1, 2):
+        command(*model, "--shard", f"{number}/2")
+    next((tmp_path / "m.shard-2-of-2").rglob("*.safetensors")).unlink()
+    code, said = command(*model, "--merge")
+    assert (code, "m.shard-1-of-2 has lost" in said) == (0, False)
+    assert "m.shard-2-of-2 has lost 1 of its" in said
+    for number in (1, 2):
+        command(*model, "--overwrite", "--shard", f"{number}/2")
+    code, said = command(*model, "--overwrite", "--merge")
+    assert (code, "has lost" in said) == (0, False)
+
+
 def test_a_name_that_speaks_of_a_billion_shards_costs_nothing(command, tmp_path):
     (tmp_path / "m.shard-2-of-999999999").mkdir()
     (tmp_path / "m.shard-0-of-0").mkdir()  # no shard at all

@@ -10,12 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from benchmarks.common import decimals, image, load, markdown_table, save
 from benchmarks.common.data import recipe_named
+from benchmarks.common.metrics import METRICS, measured
 from benchmarks.common.process import measured_apart
 from benchmarks.common.settings import settings
+from longtail import Predictions, PropensityModel
 from longtail.bench import memory
+from longtail.metrics import evaluate
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(
@@ -61,6 +65,16 @@ def test_recipes_and_variants_are_found_by_name():
     assert recipe_named("eurlex57k/ranknet-parabel").path.name == "tail-modules.toml"
     with pytest.raises(SystemExit, match="no recipe or study has eurlex57k/none"):
         recipe_named("eurlex57k/none")
+
+
+def test_the_metrics_of_benchmarks_are_those_of_the_library():
+    ranked = Predictions(np.array([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]]), np.tile(np.arange(5.0, 0, -1), (2, 1)))
+    Y = sparse.csr_matrix([[1, 0, 0, 1, 0, 0, 1], [0, 0, 1, 0, 0, 0, 0]])
+    found = measured(ranked, Y, np.array([9, 5, 1, 2, 3]), 20, digits=9)  # two labels are new
+    inverse = PropensityModel().inverse([9, 5, 1, 2, 3, 0, 0], 20)
+    scores = evaluate(ranked, Y, inverse_propensities=inverse, ks=(1, 3, 5))
+    assert list(found) == list(METRICS)
+    assert found == pytest.approx({name: scores[name] for name in METRICS})
 
 
 def test_settings_are_python_values_or_strings():

@@ -52,13 +52,18 @@ def sections(card: dict[str, Any]) -> dict[str, Section]:
             "trained": trained,
             "data fingerprint": card["training data fingerprint"],
         },
-        **({"Choice": card["choice"]} if card["choice"] else {}),
+        **({"Choice": _choice(card["choice"])} if card["choice"] else {}),
         "Parameters": {
             "changed parameters": readable(card["changed parameters"]),
             "at their defaults": readable(card["default parameters"]),
         },
         "Versions": {"versions": readable(card["versions"])},
     }
+
+
+def _choice(found: dict[str, str]) -> Section:
+    """Return the rows of an automatic choice; the data that it looked at is not the name of the data."""
+    return {"chosen on" if name == "data" else name: said for name, said in found.items()}
 
 
 def evaluations(card: dict[str, Any]) -> tuple[list[str], list[list[str]]]:

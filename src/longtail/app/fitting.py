@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from longtail.core.urls import path_or_url
+
 Shard = Annotated[
     str | None,
     typer.Option(metavar="I/N", help="Train the I-th of N shares into MODEL.shard-I-of-N; --merge joins them."),
@@ -17,7 +19,9 @@ Shard = Annotated[
 Merge = Annotated[bool, typer.Option("--merge", help="Make the model of the shards beside it (MODEL.shard-I-of-N).")]
 Workspace = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Keep working copies of large data in files there, on a local disk."),
+    typer.Option(
+        metavar="DIR", help="Keep working copies of large data in files there, on a local disk.", parser=path_or_url
+    ),
 ]
 Ray = Annotated[str | None, typer.Option(metavar="auto|HOST:PORT", help="Work on a Ray cluster (extra 'distributed').")]
 
@@ -104,7 +108,7 @@ def fit_and_save(
     from longtail.core.progress import Silent
     from longtail.core.run import Run
     from longtail.core.workspace import Workspace
-    from longtail.engine.shards import PartsKept, Shards, remove_shards
+    from longtail.engine.shards import PartsKept, Shards, remove_shards, warn_of_lost_parts
     from longtail.workflow.calibrate import calibrate_after_training
 
     place = place or Place()
@@ -113,6 +117,7 @@ def fit_and_save(
     with ExitStack() as stack:
         engine = stack.enter_context(place.engine())
         shards = place.shards(out)
+        warn_of_lost_parts(shards)
         partial = engine.folder(out) if isinstance(engine, Shards) else out.with_name(f"{out.name}.partial")
         if first and resume and not partial.exists():
             say(f"nothing to resume in {partial}; starting from the beginning")

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from longtail.core.memory import huge_zeros, read_only
+from longtail.core.urls import is_url, shown
 from longtail.errors import OutputError
 
 _LEAST = 1 << 20  # bytes from which on an array gets a file
@@ -43,6 +44,8 @@ class Workspace:
         self.folder = None if folder is None else Path(folder)
         if self.folder is None:
             return
+        if is_url(folder):
+            raise OutputError(f"{shown(str(folder))} is an address; working copies need a folder on a local disk")
         if not self.folder.is_dir():
             raise OutputError(f"{self.folder} is not a folder for working copies; make it first")
         if not os.access(self.folder, os.W_OK | os.X_OK):

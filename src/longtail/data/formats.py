@@ -80,8 +80,8 @@ def read_dataset(
     label_texts : str or None, default None
         Field, column or path of the texts of these labels, in the same order, e.g. `subjects[].label`.
     relevance : str or None, default "weight"
-        Where labels are objects: the key of their relevance, from 0 to 1, which is kept in Y; objects without it have
-        relevance 1. None ignores it.
+        Where labels are objects: the key of their relevance, from 0 to 1, which is kept in Y, or its path, e.g.
+        `subjects[].weight`; objects without it have relevance 1. None ignores it.
     ids : str or None, default None
         Field, column or path of the ids of points.
     weights : str or None, default None

@@ -47,6 +47,8 @@ class Reading:
             value = getattr(self, option)
             if value is not None and not (isinstance(value, str) and value):
                 raise ParameterError(f"{option} is {value!r}, but must be the name of a field")
+        if self.relevance is not None and self.labels is not None:
+            object.__setattr__(self, "relevance", _beside(self.labels, self.relevance))
         check_choice("fields", self.fields, ("joined", "separate"))
         if not isinstance(self.separator, str) or not self.separator:
             raise ParameterError(
@@ -124,6 +126,18 @@ class FieldPath:
             if each:
                 values = [item for value in values for item in _items(value, key)]
         return values if self.many else values[0]
+
+
+def _beside(labels: str, relevance: str) -> str:
+    """Return the key of a relevance, which may also be given as a path beside that of the labels."""
+    head, dot, _ = labels.rpartition(".")
+    key = relevance.removeprefix(head + dot) if head.endswith("[]") else relevance
+    if "[]" in key:
+        raise ParameterError(
+            f"relevance is {relevance!r}, but must be a key beside the labels, whose path is {labels!r}: "
+            'weight for objects such as {"uri": ..., "weight": 0.5} in subjects[].uri'
+        )
+    return key
 
 
 def _item(value: Any, key: str) -> Any:

@@ -21,8 +21,14 @@ def check_address(address: str) -> None:
     Parameters
     ----------
     address : str
-        Address; one of another form, such as "auto", is left to Ray.
+        Address; one of another form, such as "auto", is left to Ray, but none of Ray's client: the driver maps what
+        workers map, so it runs on a node.
     """
+    if "://" in address:
+        raise ParameterError(
+            f"{address!r} is an address of Ray's client or jobs; give HOST:PORT, as `ray start --head` prints it, or "
+            "auto, on a node of the cluster"
+        )
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         return

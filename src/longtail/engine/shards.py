@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from longtail.core.engine import Arrays, Engine, Item, Result, Task, Threads
 from longtail.core.threads import in_threads
 from longtail.errors import OutputError, ParameterError
 
+logger = logging.getLogger(__name__)
+
 _FINISHED = "finished.json"
 _LISTED = 10  # shards that a message names
-_FOLDER = re.compile(r"\.shard-(\d{1,9})-of-(\d{1,9})")
+_FOLDER = re.compile(r"\.shard-(\d{1,9})-of-(\d{1,9})", re.ASCII)
 
 
 class PartsKept(Exception):
@@ -52,7 +56,7 @@ class Shards(Engine):
     @classmethod
     def parse(cls, text: str) -> Shards:
         """Return the shard of a text such as "3/16"."""
-        found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+        found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
         if not found:
             raise ParameterError(f"--shard is {text!r}, but must be NUMBER/COUNT, e.g. 3/16 for the third of 16")
         return cls(int(found[1]), int(found[2]))
@@ -119,7 +123,7 @@ def finished_shards(out: Path) -> list[Path]:
     Raises
     ------
     OutputError
-        If there are none, some are missing or unfinished, or they belong to different divisions.
+        If there are none, some are missing or unfinished, have the name of another, or belong to different divisions.
     """
     found: dict[int, dict[int, Path]] = {}
     for path in sorted(out.parent.iterdir()) if out.parent.is_dir() else []:
@@ -140,12 +144,41 @@ def finished_shards(out: Path) -> list[Path]:
             f"{out}: missing shards of {count}: {_listed(missing, count - len(shards))}; "
             f"make them with --shard NUMBER/{count}"
         )
-    if unfinished := [number for number, path in sorted(shards.items()) if not (path / _FINISHED).is_file()]:
+    marks = {number: _mark(path) for number, path in sorted(shards.items())}
+    if unfinished := [number for number, mark in marks.items() if mark is None]:
         raise OutputError(
             f"{out}: unfinished shards of {count}: {_listed(unfinished)}; wait for them, or continue them with "
             f"--shard NUMBER/{count} --resume"
         )
+    for number, mark in marks.items():
+        _check_mark(shards[number], number, count, mark or {})
     return [shards[number] for number in range(1, count + 1)]
+
+
+def _mark(folder: Path) -> dict[str, Any] | None:
+    """Return what `Shards.finish` wrote; None if it wrote nothing, or was killed over it."""
+    try:
+        mark = json.loads((folder / _FINISHED).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return mark if isinstance(mark, dict) else None
+
+
+def _check_mark(folder: Path, number: int, count: int, mark: dict[str, Any]) -> None:
+    """Raise OutputError if the folder is that of another shard, which was renamed or copied."""
+    if (mark.get("shard"), mark.get("of")) != (number, count):
+        raise OutputError(
+            f"{folder} is shard {mark.get('shard')} of {mark.get('of')} by its content; give it its name back, and "
+            f"make this one with --shard {number}/{count}"
+        )
+
+
+def warn_of_lost_parts(folders: Iterable[Path]) -> None:
+    """Name finished shards that have fewer files than parts: the merge trains what is not there."""
+    for folder in folders:
+        n_parts, n_found = (_mark(folder) or {}).get("parts"), sum(1 for _ in folder.rglob("*.safetensors"))
+        if isinstance(n_parts, int) and n_found < n_parts:
+            logger.warning("%s has lost %d of its %d parts; repeating them", folder, n_parts - n_found, n_parts)
 
 
 def remove_shards(folders: Iterable[Path]) -> None:

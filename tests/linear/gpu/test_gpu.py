@@ -233,6 +233,32 @@ def test_no_update_is_lost_with_many_points_in_flight(built, gpus, monkeypatch, 
 
 
 @needs_compiler
+def test_a_label_whose_points_overshoot_together_starts_again(built, gpus, monkeypatch):
+    """Many rows alike, and large weights: with 16 of them in flight, steps that are right for each go far too far."""
+    gpus.append(lambda loss, _: Emulated(built, loss, 8))
+    started = []
+    start_again = rounds.Rounds._start_again
+
+    def counted(self, columns):
+        started.extend(columns.tolist())
+        start_again(self, columns)
+
+    monkeypatch.setattr(rounds.Rounds, "_start_again", counted)
+    rng = np.random.default_rng(0)
+    alike = sparse.csr_matrix(np.repeat(rng.random((6, 8), np.float32), 40, axis=0))
+    labels = sparse.csr_matrix(np.repeat(np.eye(6, 8, dtype=np.float32), 40, axis=0))
+    settings = {"C": 30.0, "prune": 0, "weight_dtype": "float32"}
+    model = DiSMEC(device="cuda", **settings).fit(alike, labels)
+    assert started
+    assert model.gaps_.max() <= model.tol
+    exact = DiSMEC(solver="full", **settings | {"tol": 1e-4, "max_passes": 10_000}).fit(alike, labels)
+    weights, optimum = Problem.of(model, alike, labels), Problem.of(exact, alike, labels)
+    found = weights.primal(np.vstack([model.weights_.toarray(), model.intercept_ / model.bias]))
+    best = optimum.primal(np.vstack([exact.weights_.toarray(), exact.intercept_ / exact.bias]))
+    assert (found <= best * 1.011).all()
+
+
+@needs_compiler
 @pytest.mark.parametrize("k", [1, 5, 40])
 def test_prediction_of_many_points_is_that_of_the_cpu(built, gpus, monkeypatch, k):
     monkeypatch.setattr(predict, "MANY_POINTS", 1)

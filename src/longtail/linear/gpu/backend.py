@@ -81,9 +81,9 @@ class Backend(Protocol):
         """Set each chain's list to the support of `start` and its positives."""
 
     def steps(
-        self, points: Any, wave: Any, chains: Any, *, full: bool, max_passes: int, goal: float, seed: int, warps: int
+        self, points: Any, wave: Any, chains: Any, *, full: bool, max_passes: int, goal: float, seed: int, warps: Any
     ) -> None:
-        """Pass over all points (if `full`), then over the lists of these chains."""
+        """Pass over all points (if `full`), then over the lists of these chains; `warps`: points in flight of each."""
 
     def look(self, points: Any, wave: Any, groups: Any, eps: float) -> NDArray[np.float64]:
         """Make new lists; return loss and dual value of the labels of these groups, (2, labels)."""
@@ -146,13 +146,13 @@ class LaunchedKernels(ABC):
         self._launch("seed_lists", (wave.n_chains, 1), 32, arguments)
 
     def steps(
-        self, points: Any, wave: Any, chains: Any, *, full: bool, max_passes: int, goal: float, seed: int, warps: int
+        self, points: Any, wave: Any, chains: Any, *, full: bool, max_passes: int, goal: float, seed: int, warps: Any
     ) -> None:
         arguments = (
             *_data(points), wave.W, wave.duals, wave.bias_weights, wave.squares, wave.live, wave.costs,
             np.float32(wave.cost), chains, wave.positive_ptr, wave.positives, wave.lists, wave.list_sizes,
             wave.list_sides, np.int32(full), np.int32(max_passes), np.float32(goal), np.uint32(seed),
-            np.uint32(wave.first_group * (GROUP // self.width)), np.uint32(warps), wave.visits,
+            np.uint32(wave.first_group * (GROUP // self.width)), warps, wave.visits,
         )  # fmt: skip
         shared = STEP_THREADS // 32 * 2 * _STAGED * 8
         self._launch("steps", (int(chains.size), 1), STEP_THREADS, arguments, shared)

@@ -145,7 +145,7 @@ __device__ __forceinline__ u32 point_at(u32 k, const Plan& p, const u32* list, c
 // ---------------------------------------------------------------- steps
 
 // Passes over the points of each chain in `chains`: all points first if `full`, then up to `max_passes` over its list,
-// until the gap on that list is at most `goal`. `n_warps` warps work at the same time, each on its own point: W is read
+// until the gap on that list is at most `goal`. `warps_of` its chain work at the same time, each on its own point: W is read
 // from L2 and changed by atomic adds (PASSCoDe-Atomic, Hsieh et al., ICML 2015), so that W = sum a y x stays true up to
 // rounding. A warp claims a point before it reads its dual variable and frees it after it wrote the new one: no update
 // can be lost. With one warp the steps are those of plain coordinate descent, in a fixed order, bit for bit.
@@ -155,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(NT, 2) steps(
     const float* __restrict__ live_all, const float* __restrict__ positive_costs, const float cost,
     const u32* __restrict__ chains, const u32* __restrict__ positive_ptr, const u32* __restrict__ positive_all,
     u32* lists, u32* list_sizes, u32* list_sides, const int full, const int max_passes, const float goal,
-    const u32 seed, const u32 first_chain, const u32 n_warps, u64* visits) {
+    const u32 seed, const u32 first_chain, const u32* __restrict__ warps_of, u64* visits) {
   SHARED uint2 staged_all[];  // [warp][2][STAGED]
   __shared__ u32 claims[CLAIMS];
   __shared__ float shared_bias[LB];
@@ -163,6 +163,7 @@ extern "C" __global__ void __launch_bounds__(NT, 2) steps(
   __shared__ u32 kept, stop;
   const u32 tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, l = lane % LB, s = lane / LB;
   uint2* const staged = staged_all + warp * 2 * STAGED;
+  const u32 n_warps = warps_of[blockIdx.x];
   const u32 chain = chains[blockIdx.x], group = chain / PER, column = (chain % PER) * LB + l, label = group * 32 + column;
   char* const W = (char*)(W_all + (size_t)group * n_features * 32 + column);
   float* const duals = dual_all + (size_t)group * n_points * 32 + column;

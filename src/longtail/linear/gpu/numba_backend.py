@@ -78,9 +78,9 @@ class NumbaBackend:
             wave.list_sizes[chain], wave.list_sides[chain] = seeded.size, 0
 
     def steps(
-        self, points: Any, wave: Any, chains: Any, *, full: bool, max_passes: int, goal: float, seed: int, warps: int
+        self, points: Any, wave: Any, chains: Any, *, full: bool, max_passes: int, goal: float, seed: int, warps: Any
     ) -> None:
-        assert warps == 1
+        assert (warps == 1).all()
         kernels.steps(
             self.loss, self.width, *_data(points), wave.W, wave.duals, wave.bias_weights, wave.squares, wave.live,
             wave.costs, np.float32(wave.cost), chains, wave.positive_ptr, wave.positives, wave.lists, wave.list_sizes,

@@ -8,6 +8,10 @@ The gap is a certificate only as long as W = sum a y x. Rounding, and 16 points 
 drift d = |W - sum a y x| / |W| is measured in the end: |sum a y x| <= (1 + d) |W|, so the dual value is at least
 sum f(a) - (1 + d)^2 |W|^2 / 2. The gap reported is an upper bound by this: the measured one plus
 (d + d^2 / 2) |W|^2 / primal. A label that has drifted too far gets W from its dual variables, and goes on.
+
+Points in flight do not see each other's steps. Where many rows are alike and weights are large, as with PW, they
+overshoot together, more with every pass, until float32 cannot hold W. No step of plain coordinate descent lowers the
+dual value, so a label whose dual value has fallen between two looks starts again from zero, with one point in flight.
 """
 
 from __future__ import annotations
@@ -30,8 +34,14 @@ _EARLY_GAP = 0.15
 _FIRST_PASSES, _SECOND_GAP = 3, 0.1  # from a start: passes over its support and the positives; gap before the 2nd look
 _WARPS = (16, 16, 16, 2, 2)  # points of a chain in flight in each round; then 1: labels that still move back and forth
 _SETTLED = 1e-3  # a slack up to this leaves a negative settled
-_SHARE = 0.99  # of tol, at which a label leaves: drift has to fit in as well
+_SHARE = 0.99  # of the goal at which a label leaves: drift has to fit in as well
+_BEYOND, _FINE = (
+    3,
+    0.005,
+)  # points in flight: labels go on to tol / 3, or to this gap; it costs little, and ranks better
+_FALLEN = 0.01  # of the primal value: a dual value that falls by more than rounding
 _MOST_DRIFT = 1 / 400  # of tol; a label that drifted further is computed again from its dual variables
+_RENEWED = 8  # rounds after which labels that are still live get rid of drift, which can keep a gap open
 _START_POINTS, _START_GAP = 4096, 0.005
 
 
@@ -86,6 +96,8 @@ class Rounds:
         self._live[: wave.n_labels] = True
         self._gaps, self._primal = np.full(n_columns, np.inf), np.ones(n_columns)
         self._drift, self._squares = np.zeros(n_columns), np.zeros(n_columns)
+        self._dual = np.zeros(n_columns)  # dual value at the last look
+        self._calm = np.zeros(n_columns // backend.width, np.bool_)  # chains with one point in flight from now on
         self._full = self._inner = self._launches = 0
         self._always_full = options.loss == "logistic"  # no point is ever settled
 
@@ -105,6 +117,8 @@ class Rounds:
                 self._certify()
             if not self._live.any() or self._full >= self.options.max_passes:
                 break
+            if round_ % _RENEWED == _RENEWED - 1:
+                self._renew(self._groups())
             goal = _INNER_SHARE * self.options.tol
             if start is not None and round_ == 0:
                 goal = max(goal, _SECOND_GAP)
@@ -146,11 +160,13 @@ class Rounds:
         if not full:  # the longest first
             sizes = self.backend.to_host(self.wave.list_sizes)[chains]
             chains = chains[np.argsort(-sizes.astype(np.int64), kind="stable")]
-        warps = 1 if self.ordered or round_ >= len(_WARPS) else min(_WARPS[round_], self.backend.warps)
+        most = 1 if self.ordered or round_ >= len(_WARPS) else min(_WARPS[round_], self.backend.warps)
+        warps = np.where(self._calm[chains], 1, most).astype(np.uint32)
         self._launches += 1
+        asarray = self.backend.xp.asarray
         self.backend.steps(
-            self.points, self.wave, self.backend.xp.asarray(chains), full=full, max_passes=passes, goal=goal,
-            seed=(self.seed + 7919 * self._launches) % 2**32, warps=warps,
+            self.points, self.wave, asarray(chains), full=full, max_passes=passes, goal=goal,
+            seed=(self.seed + 7919 * self._launches) % 2**32, warps=asarray(warps),
         )  # fmt: skip
         self._full += full
         self._inner += 1
@@ -163,28 +179,65 @@ class Rounds:
         eps = _SETTLED if self.options.loss != "logistic" else 0.0
         loss, dual = self.backend.look(self.points, self.wave, self.backend.xp.asarray(groups), eps)
         squares = self._set_squares(groups)
-        primal = 0.5 * squares + loss
         columns = _columns(groups)
         live = self._live[columns]
-        changed = columns[live]
-        self._primal[changed], self._squares[changed] = np.maximum(primal, 1e-12)[live], squares[live]
-        self._gaps[changed] = ((primal - dual + 0.5 * squares) / np.maximum(primal, 1e-12))[live]
-        target = _SHARE * self.options.tol if target is None else target
-        self._live &= self._gaps > target  # not for NaN either, which the caller checks for
+        changed, loss, dual, squares = columns[live], loss[live], dual[live], squares[live]
+        primal, value = np.maximum(0.5 * squares + loss, 1e-12), dual - 0.5 * squares
+        self._primal[changed], self._squares[changed] = primal, squares
+        with np.errstate(invalid="ignore"):  # of weights that overflowed
+            self._gaps[changed] = (primal - value) / primal
+            rose = np.isfinite(primal) & (value >= self._dual[changed] - _FALLEN * primal)
+        self._dual[changed] = value
+        overshot = changed[~rose & ~self._calm[changed // self.backend.width]]
+        self._live &= self._gaps > (self._target() if target is None else target)
+        self._live[overshot] = True  # any other NaN leaves, and the caller checks for it
+        self._start_again(overshot)
         self._put_live()
         self._full += 1
         self.note(f"{int(self._live.sum()):,} labels of the wave left")
 
+    def _target(self) -> float:
+        """Return the gap at which a label leaves."""
+        tol = self.options.tol
+        return _SHARE * (tol if self.ordered else max(tol / _BEYOND, min(tol, _FINE)))
+
+    def _start_again(self, columns: NDArray[np.intp]) -> None:
+        """Set labels back to zero; their chains go on with all points on their lists, and one of them in flight."""
+        wave, xp = self.wave, self.backend.xp
+        if not columns.size:
+            return
+        for column in columns.tolist():
+            group, lane = divmod(column, GROUP)
+            wave.W[group, :, lane] = 0
+            wave.duals[group, :, lane] = xp.copysign(np.float32(0), wave.duals[group, :, lane])
+        self._dual[columns] = 0
+        chains = np.unique(columns // self.backend.width)
+        self._calm[chains] = True
+        on_device, chains = xp.asarray(columns), xp.asarray(chains)
+        wave.bias_weights[on_device] = wave.squares[on_device] = 0
+        wave.lists[chains, 0] = xp.arange(self.points.n_points, dtype=np.uint32)
+        wave.list_sizes[chains], wave.list_sides[chains] = self.points.n_points, 0
+
     def _certify(self) -> None:
         """Measure the drift of all labels; those that drifted too far become live again, with their weights renewed."""
-        groups = self._groups(everyone=True)
-        self._measure_drift(groups)
-        far = self._drift > _MOST_DRIFT * self.options.tol
+        far = self._renew(self._groups(everyone=True))
         if far.any():
-            self._set_weights_of_duals(np.unique(np.flatnonzero(far) // GROUP).astype(np.uint32))
             self._live = far
             self._put_live()
             self._look()
+
+    def _renew(self, groups: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Measure the drift of groups; return which labels drifted too far, which have weights of their duals now."""
+        self._measure_drift(groups)
+        far = np.zeros_like(self._live)
+        columns = _columns(groups)
+        far[columns] = self._drift[columns] > _MOST_DRIFT * self.options.tol
+        if far.any():
+            renewed = np.unique(np.flatnonzero(far) // GROUP).astype(np.uint32)
+            self._set_weights_of_duals(renewed)
+            self._set_squares(renewed)
+            self._measure_drift(renewed)
+        return far
 
     def _measure_drift(self, groups: NDArray[np.uint32]) -> None:
         host = self.backend.to_host
