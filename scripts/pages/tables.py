@@ -273,6 +273,7 @@ for _dataset in ("eurlex57k", "debian-depends", "yso-finna-en"):
 for _dataset in ("delicious", "bibtex"):
     TABLES[f"label-tree-settings-{_dataset}"] = _stored(f"label-tree-settings-{_dataset}")
 TABLES["label-trees-growth"] = _stored("growth-parabel")
+TABLES["dismec-growth"] = _stored("growth-dismec")
 TABLES["scale-out-million"] = _stored("million-1000000-1000000")
 
 
