@@ -67,6 +67,18 @@ def test_no_two_rows_of_a_card_have_the_same_name(cli, trained):
     assert sections(chosen)["Choice"] == {"chosen on": "looked at 80 points", "trials": "tried popularity"}
 
 
+def test_a_card_says_what_a_re_ranker_chose(cli, trained):
+    words = ("train", "train.jsonl", "-m", "propensityrerank", "--base", "dismec", "--overwrite", "-o", "m")
+    settings = ("--set", "features.min_df=1", "--set", "features.max_df=1.0", "--set", "dial=pw-cb:0.5")
+    assert cli(*words, *settings)[0] == 0
+    assert re.fullmatch(
+        r"exponent [\d.e-]+ at price 1 of P@1, and (a base with pw-cb:0\.5|its base as it is)",
+        card(cli)[0]["choice"]["choice"],
+    )
+    assert cli(*words, *settings[:4], "--set", "max_precision_loss=null")[0] == 0
+    assert card(cli)[0]["choice"] == {}
+
+
 def test_a_card_says_where_probabilities_come_from(cli, trained):
     assert card(cli)[0]["probabilities"] == "from its scores"
     words = ("train", "train.jsonl", "-m", "dismec", "--set", "features.min_df=1", "--overwrite", "-o", "m")

@@ -142,6 +142,14 @@ class PropensityRerank(Reranker):
         base = self._weighted(weightings[number]).fit(X, Y, label_names=names, run=run.part("base"))
         return [base], tried[number]
 
+    def choice(self) -> str | None:
+        """Return in words what was chosen at the price; None where nothing was."""
+        said = super().choice()
+        if self.dial is None:
+            return said
+        weighting = self.base_.weighting
+        return f"{said}, and " + ("its base as it is" if weighting is None else f"a base with {weighting}")
+
     def _weighted(self, weighting: str | None) -> Any:
         """Return the unfitted base with a weighting; None for the base as it is."""
         part: Any = self._new_part()

@@ -120,6 +120,11 @@ class Reranker(Splits, Wrapper):
         """Return what the module adds to the log-odds of a label for the one point in X."""
         return 0.0
 
+    def choice(self) -> str | None:
+        """Return in words what was chosen at the price; None where nothing was."""
+        loss = getattr(self, "max_precision_loss", None)
+        return None if loss is None else f"exponent {self.exponent_:.3g} at price {loss:g} of {self.price_metric}"
+
     def _own_exponent(self) -> float:
         """Return the exponent that prediction uses: the parameter, or else the one that was chosen."""
         return self.exponent_ if self.exponent is None else self.exponent

@@ -53,7 +53,7 @@ def model_card(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[str]]
         "labels without training points": int((model.label_counts_ == 0).sum()),
         **({} if model.vocabulary_ is None else {"vocabulary": _named(model.vocabulary_)}),
         "probabilities": _probabilities(model),
-        "choice": dict(zip(_CHOICE, getattr(model_behind(model), "report_", []), strict=False)),
+        "choice": _choice(model_behind(model)),
         "training data fingerprint": model.fingerprint_,
         "changed parameters": {name: _shown(value) for name, value, default in found if repr(value) != repr(default)},
         "default parameters": {name: _shown(value) for name, value, default in found if repr(value) == repr(default)},
@@ -68,6 +68,13 @@ def _probabilities(model: Estimator) -> str:
     if calibration is not None:
         return f"calibrated on {calibration.n_points:,} points"
     return "from its scores" if model.has_probabilities() else "none (longtail calibrate)"
+
+
+def _choice(model: Any) -> dict[str, str]:
+    """Return what a model chose in its training: AutoModel by the lines of its report, a re-ranker in one."""
+    said = [*[None] * _CHOICE.index("choice"), model.choice()] if hasattr(model, "choice") else []
+    lines = zip(_CHOICE, getattr(model, "report_", said), strict=False)
+    return {name: line for name, line in lines if line is not None}
 
 
 def _named(vocabulary: Vocabulary) -> str:
