@@ -8,7 +8,7 @@ from benchmarks.common.metrics import FIRST
 from benchmarks.common.tables import decimals, markdown_table
 from longtail.core import registry
 from scripts.pages.lab import TITLES, Lab
-from scripts.pages.tables import table
+from scripts.pages.tables import TABLES, stored, table
 
 # Row of `benchmarks.tail.price`: title, and the recipe that stands in where it was not measured.
 _MODELS = {
@@ -118,46 +118,6 @@ def _elsewhere(row: dict[str, Any]) -> str:
     return "–" if other is None else f"{other['P@1']:+.2f} / {other['PSP@1']:+.2f}"
 
 
-@table("rehearse")
-def _rehearse(lab: Lab) -> str:
-    return str(lab.benchmarks["rehearse"]["table"])
-
-
-@table("rehearse-alone")
-def _rehearse_alone(lab: Lab) -> str:
-    return str(lab.benchmarks["rehearse"]["alone_table"])
-
-
-@table("rehearse-dial")
-def _rehearse_dial(lab: Lab) -> str:
-    return str(lab.benchmarks["rehearse"]["dial_table"])
-
-
-@table("bonsai-depth")
-def _depth(lab: Lab) -> str:
-    return str(lab.benchmarks["bonsai-depth"]["table"])
-
-
-@table("bonsai-depth-losses")
-def _depth_losses(lab: Lab) -> str:
-    return str(lab.benchmarks["bonsai-depth"]["losses"])
-
-
-@table("dial-path")
-def _dial_path(lab: Lab) -> str:
-    return str(lab.benchmarks["dial-eurlex57k-pw-cb"]["table"])
-
-
-@table("tune-eurlex57k")
-def _search(lab: Lab) -> str:
-    return str(lab.benchmarks["tune-eurlex57k"]["table"])
-
-
-@table("defaults")
-def _defaults(lab: Lab) -> str:
-    return str(lab.benchmarks["defaults"]["table"])
-
-
 @table("defaults-summary")
 def _summary(lab: Lab) -> str:
     rows = lab.benchmarks["defaults"]["summary"]
@@ -175,3 +135,13 @@ def _summary(lab: Lab) -> str:
     return markdown_table(
         ["", "parameter", "default", "its worst loss", "best value", "its worst loss"], cells, left=(0, 1)
     )
+
+
+TABLES["rehearse"] = stored("rehearse")
+TABLES["rehearse-alone"] = stored("rehearse", "alone_table")
+TABLES["rehearse-dial"] = stored("rehearse", "dial_table")
+TABLES["bonsai-depth"] = stored("bonsai-depth")
+TABLES["bonsai-depth-losses"] = stored("bonsai-depth", "losses")
+TABLES["dial-path"] = stored("dial-eurlex57k-pw-cb")
+TABLES["tune-eurlex57k"] = stored("tune-eurlex57k")
+TABLES["defaults"] = stored("defaults")

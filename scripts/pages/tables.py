@@ -24,9 +24,9 @@ def table(name: str) -> Callable[[Callable[[Lab], str]], Callable[[Lab], str]]:
     return register
 
 
-def _stored(name: str) -> Callable[[Lab], str]:
+def stored(name: str, key: str = "table") -> Callable[[Lab], str]:
     """The table that a measurement file brings along."""
-    return lambda lab: str(lab.benchmarks[name]["table"])
+    return lambda lab: str(lab.benchmarks[name][key])
 
 
 # --- README -----------------------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ def _readme(lab: Lab) -> str:
 
 # --- decisions.md -----------------------------------------------------------------------------------------------------
 
-TABLES["decisions-calibration"] = _stored("decisions")
+TABLES["decisions-calibration"] = stored("decisions")
 TABLES["decisions-together"] = lambda lab: str(lab.benchmarks["decisions"]["together"])
 
 
@@ -119,7 +119,7 @@ def _solver_choices(lab: Lab) -> str:
 
 # --- metrics.md -------------------------------------------------------------------------------------------------------
 
-TABLES["unbiasedness"] = _stored("unbiasedness")
+TABLES["unbiasedness"] = stored("unbiasedness")
 
 
 # --- glas.md ----------------------------------------------------------------------------------------------------------
@@ -262,19 +262,19 @@ def _speed(lab: Lab) -> str:
 # --- features.md ------------------------------------------------------------------------------------------------------
 
 for _dataset in ("eurlex57k", "debian-depends"):
-    TABLES[f"text-features-{_dataset}"] = _stored(f"text-features-{_dataset}")
-    TABLES[f"text-embeddings-{_dataset}"] = _stored(f"text-embeddings-{_dataset}")
+    TABLES[f"text-features-{_dataset}"] = stored(f"text-features-{_dataset}")
+    TABLES[f"text-embeddings-{_dataset}"] = stored(f"text-embeddings-{_dataset}")
 
 
 # --- label-trees.md ---------------------------------------------------------------------------------------------------
 
 for _dataset in ("eurlex57k", "debian-depends", "yso-finna-en"):
-    TABLES[f"peers-{_dataset}"] = _stored(f"peers-{_dataset}")
+    TABLES[f"peers-{_dataset}"] = stored(f"peers-{_dataset}")
 for _dataset in ("delicious", "bibtex"):
-    TABLES[f"label-tree-settings-{_dataset}"] = _stored(f"label-tree-settings-{_dataset}")
-TABLES["label-trees-growth"] = _stored("growth-parabel")
-TABLES["dismec-growth"] = _stored("growth-dismec")
-TABLES["scale-out-million"] = _stored("million-1000000-1000000")
+    TABLES[f"label-tree-settings-{_dataset}"] = stored(f"label-tree-settings-{_dataset}")
+TABLES["label-trees-growth"] = stored("growth-parabel")
+TABLES["dismec-growth"] = stored("growth-dismec")
+TABLES["scale-out-million"] = stored("million-1000000-1000000")
 
 
 def _by_cores(name: str) -> Callable[[Lab], str]:
@@ -292,7 +292,7 @@ for _name in ("scale-out-yso-finna-en", "scale-out-yso-finna-en-100000"):
     TABLES[_name] = _by_cores(_name)
 
 
-TABLES["label-trees-calibration"] = _stored("label-trees-calibration")
+TABLES["label-trees-calibration"] = stored("label-trees-calibration")
 
 
 @table("label-trees")
@@ -309,13 +309,13 @@ def _label_trees(lab: Lab) -> str:
 
 # --- get-started/install.md -------------------------------------------------------------------------------------------
 
-TABLES["installed-size"] = _stored("installed-size")
+TABLES["installed-size"] = stored("installed-size")
 
 
 # --- tail-modules.md --------------------------------------------------------------------------------------------------
 
 for _name in ("frontier", "overhead", "norms", "copies", "split", "blocks", "million", "together"):
-    TABLES[f"tail-{_name}"] = _stored(f"tail-modules-{_name}")
+    TABLES[f"tail-{_name}"] = stored(f"tail-modules-{_name}")
 
 BASES = {
     "fastxml": "FastXML", "parabel": "Parabel", "bonsai": "Bonsai", "dismec": "DiSMEC", "dismec-pw-cb": "DiSMEC PW-cb",
