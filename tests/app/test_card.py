@@ -75,8 +75,9 @@ def test_a_card_says_what_a_re_ranker_chose(cli, trained):
         r"exponent [\d.e-]+ at price 1 of P@1, and (a base with pw-cb:0\.5|its base as it is)",
         card(cli)[0]["choice"]["choice"],
     )
-    assert cli(*words, *settings[:4], "--set", "max_precision_loss=null")[0] == 0
-    assert card(cli)[0]["choice"] == {}
+    for nothing_chosen in ("max_precision_loss=null", "objective=macro-f1@5"):
+        assert cli(*words, *settings[:4], "--set", nothing_chosen)[0] == 0
+        assert card(cli)[0]["choice"] == {}
 
 
 def test_a_card_says_where_probabilities_come_from(cli, trained):

@@ -144,7 +144,7 @@ class PropensityRerank(Reranker):
 
     def choice(self) -> str | None:
         """Return in words what was chosen at the price; None where nothing was."""
-        said = super().choice()
+        said = super().choice() if self.objective is None else None  # with an objective the exponent has no effect
         if self.dial is None:
             return said
         weighting = self.base_.weighting

@@ -72,9 +72,10 @@ def _probabilities(model: Estimator) -> str:
 
 def _choice(model: Any) -> dict[str, str]:
     """Return what a model chose in its training: AutoModel by the lines of its report, a re-ranker in one."""
-    said = [*[None] * _CHOICE.index("choice"), model.choice()] if hasattr(model, "choice") else []
-    lines = zip(_CHOICE, getattr(model, "report_", said), strict=False)
-    return {name: line for name, line in lines if line is not None}
+    if hasattr(model, "report_"):
+        return dict(zip(_CHOICE, model.report_, strict=False))
+    said = model.choice() if hasattr(model, "choice") else None
+    return {} if said is None else {"choice": said}
 
 
 def _named(vocabulary: Vocabulary) -> str:
